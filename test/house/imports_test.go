@@ -38,7 +38,7 @@ var rows = []row{
 	{[]string{"internal/place/local", "internal/place/pipe", "internal/place/queue", "internal/ledger", "internal/qmgr", "internal/security/authority", "internal/security/identities", "internal/automation/program"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
 	{[]string{"internal/place/local/land", "internal/place/local/source"}, "the two ends of a transfer on one host: a source is removed by its own identity, not by that of the landed file"},
-	{[]string{"internal/place/local/walk"}, "finds files; sources that are archived must not be found again, so sources stand above it"},
+	{[]string{"internal/place/local/intent", "internal/place/local/walk"}, "walks find files, and sources that are archived must not be found again; intents are the records of landings in the ledger"},
 	{[]string{"internal/place/local/disk"}, "opens and changes names beneath the roots of an agent; the order of the steps of a transfer is decided above it"},
 	{[]string{"internal/place"}, "the interfaces of a place for files: sender and receiver need them, and each place offers them"},
 	{[]string{"internal/content/conversion"}, "the conversion of a file: code pages and records, one after the other"},

@@ -3,6 +3,7 @@
 // Its parts are packages, here from the top down:
 //
 //	land    temporaries, and the commit of a group of files
+//	intent  the records of a landing in the ledger
 //	source  reading sources, and deleting or archiving them
 //	walk    walks, scans and lists of names
 //	disk    roots, directories, rights, and the calls of the operating system

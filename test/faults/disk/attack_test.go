@@ -24,6 +24,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	localdisk "ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
@@ -280,7 +281,7 @@ func (v *victim) land(t *testing.T, seed uint64, r *rand.Rand) error {
 		err = p.Write(content[:4])
 		if err == nil && r.IntN(4) == 0 {
 			p.Close()
-			if p, err = v.lands.Reopen(item, name, land.PointAt(4), int64(len(content)), 1<<20); err != nil {
+			if p, err = v.lands.Reopen(item, name, intent.PointAt(4), int64(len(content)), 1<<20); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -21,7 +22,7 @@ func (c *commit) add(p *place.Pending) {
 		l = part.l
 	}
 
-	w := &work{l: l, part: part, in: intent{Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
+	w := &work{l: l, part: part, in: intent.Intent{Outcome: p.Outcome, Name: p.Name, Sum: p.Sum,
 		Boot: l.fs.cfg.Boot, Durable: l.cfg.Durable, Mode: p.Mode & 0o777, Mtime: p.Mtime}}
 	w.in.Outcome.NoTime = !transfer.KnownTime(p.Mtime)
 	c.work = append(c.work, w)

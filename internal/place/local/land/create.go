@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -107,7 +108,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 		return nil, disk.DirectoryError(transfer.Path(p.Path))
 	}
 
-	at, err := parsePoint(point)
+	at, err := intent.ParsePoint(point)
 	if err != nil {
 		return nil, doubtful(l, p, err)
 	}

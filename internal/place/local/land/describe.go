@@ -5,15 +5,9 @@ import (
 
 	"ferry/internal/content/codepage"
 	"ferry/internal/content/record"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
-
-// A Beside is the sidecar that an item is to have. Without Data the item is to have none.
-type Beside struct {
-	Data  []byte
-	Above bool   // it belongs to the directory that has the item, and applies to all its files
-	Was   []byte // the sidecar before, put back if the item does not get its name; nil: none
-}
 
 // Describe sets the description of a file's content. f is nil if the request names none, and has no records if the
 // bytes say all. text means that the code page matters. If the members of a library have another form, the error is of
@@ -23,7 +17,7 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 		return nil
 	}
 
-	b := &Beside{}
+	b := &intent.Beside{}
 	if !f.Records.IsZero() {
 		if b.Data, err = sidecarOf(f); err != nil {
 			return err
@@ -45,7 +39,7 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 		return nil
 	}
 
-	p.Beside = &Beside{} // the library's sidecar applies to the new member as well
+	p.Beside = &intent.Beside{} // the library's sidecar applies to the new member as well
 	if theirs, its := differ(known, f, text); theirs != its {
 		d, _ := record.At(p.l.cfg.Dest) // it was parsed before
 		d.Member, d.Attributes = "", record.Attributes{}

@@ -180,13 +180,13 @@ func (l *Landing) spelled(p disk.Location) error {
 		return err
 	}
 
-	if other, err := folds(up.Dir, p.Base(), &st); err != nil || !other {
+	if other, err := disk.Folds(up.Dir, p.Base(), &st); err != nil || !other {
 		return err
 	}
 
-	list := wanted(p.Base())
-	if _, err := list.read(up.Dir, 0); err != nil || list.want[p.Base()] {
+	list := disk.Wanted(p.Base())
+	if _, err := list.Read(up.Dir, 0); err != nil || list.Want[p.Base()] {
 		return err
 	}
-	return list.folded(p)
+	return list.Folded(p)
 }

@@ -82,7 +82,7 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 
 func intentsOf(work []*work) (ins []transfer.Intent) {
 	for _, w := range work {
-		ins = append(ins, w.in.record())
+		ins = append(ins, w.in.Record())
 	}
 	return ins
 }
@@ -108,7 +108,7 @@ func (c *commit) recordAgain(work []*work) (again, err error) {
 func (c *commit) intents() (ins []transfer.Intent) {
 	for _, w := range c.work {
 		if !w.early && w.again == nil {
-			in := w.in.record()
+			in := w.in.Record()
 			in.Mark = w.mark
 			ins = append(ins, in)
 		}

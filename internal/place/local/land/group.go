@@ -5,6 +5,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -12,11 +13,11 @@ import (
 type commit struct {
 	l     *Landing
 	work  []*work
-	lists map[*held]*listing  // of directories that fold case; nil for one that does not
-	looks map[*held]error     // results of stands for each directory
-	masks map[*held]uint32    // the permission bits that each directory leaves to new files
-	names map[disk.Entry]bool // that items of the group are to get, where each takes a free one
-	short error               // the missing resource of the host; the group must wait for it
+	lists map[*held]*disk.Listing // of directories that fold case; nil for one that does not
+	looks map[*held]error         // results of stands for each directory
+	masks map[*held]uint32        // the permission bits that each directory leaves to new files
+	names map[disk.Entry]bool     // that items of the group are to get, where each takes a free one
+	short error                   // the missing resource of the host; the group must wait for it
 
 	together bool // none gets its name before the others can have theirs
 }
@@ -24,7 +25,7 @@ type commit struct {
 // A work is one item of a group.
 type work struct {
 	l       *Landing // of its destination
-	in      intent
+	in      intent.Intent
 	place   disk.Location
 	part    *Partial        // nil for a directory and a failed item
 	data    *Partial        // the arrived bytes, if part is the joined temporary

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -33,8 +34,8 @@ type Partial struct {
 	sparse bool
 	ino    uint64
 	dev    uint64
-	Beside *Beside // the sidecar that the item is to have; see Describe
-	watch  *watch  // of its file system, begun before the file was made; nil: none
+	Beside *intent.Beside // the sidecar that the item is to have; see Describe
+	watch  *watch         // of its file system, begun before the file was made; nil: none
 
 	mu       sync.Mutex
 	offset   int64 // everything below it is written; the file is no shorter
@@ -67,7 +68,7 @@ func (p *Partial) Offset() int64 {
 }
 
 // Point returns the present resume point, in the format of Reopen. The caller may use it once it is safe.
-func (p *Partial) Point() []byte { return PointAt(p.Offset()) }
+func (p *Partial) Point() []byte { return intent.PointAt(p.Offset()) }
 
 func (p *Partial) path() transfer.Path { return transfer.Path(p.place.Path) }
 

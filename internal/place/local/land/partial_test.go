@@ -13,6 +13,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/disk/disktest"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -131,7 +132,7 @@ func TestHostileNames(t *testing.T) {
 		if _, err := l.Create(1, transfer.Path(n), 0, 0); transfer.KindOf(err) != transfer.KindOutsideRoot {
 			t.Errorf("%.30q: %v", n, err)
 		}
-		if _, err := l.Reopen(1, transfer.Path(n), PointAt(0), 0, 0); transfer.KindOf(err) != transfer.KindOutsideRoot {
+		if _, err := l.Reopen(1, transfer.Path(n), intent.PointAt(0), 0, 0); transfer.KindOf(err) != transfer.KindOutsideRoot {
 			t.Errorf("%.30q: %v", n, err)
 		}
 		done, err := l.Commit(t.Context(), []place.Pending{{Outcome: transfer.Outcome{Type: transfer.ItemDir}, Name: transfer.Path(n)}})

@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/disk/disktest"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -38,7 +39,7 @@ func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	must(t, err)
 	must(t, c.Write(body(100, 2)))
 	must(t, c.Sync())
-	point := PointAt(100)
+	point := intent.PointAt(100)
 	must(t, c.Close())
 	b, err := l.Create(4, "d", 4*mib, 4*mib) // a closed partial has no promise
 	must(t, err)

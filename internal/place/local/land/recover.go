@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -35,7 +36,7 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 		return place.Refused, rec.Outcome, nil
 	}
 
-	in, err := parseIntent(rec)
+	in, err := intent.Parse(rec)
 	if err != nil {
 		return 0, rec.Outcome, err
 	}
@@ -73,7 +74,7 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 // A recovery is the state of the decision about one item.
 type recovery struct {
 	l        *Landing
-	in       intent
+	in       intent.Intent
 	place    disk.Location
 	dir      *held
 	sameBoot bool
@@ -210,7 +211,7 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	}
 
 	st, err := r.dir.Lstat(r.place.Base())
-	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.has() {
+	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.Has() {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.place.Base()); err != nil {
 			return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 		}
@@ -402,7 +403,7 @@ func (r *recovery) unreadable(name string) (bool, error) {
 	if err != nil {
 		return false, disk.TargetError(r.in.Outcome.Path, err)
 	}
-	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.has(), nil
+	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.Has(), nil
 }
 
 // A fileReader reads an open file as an io.ReaderAt.

@@ -10,6 +10,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/disk/disktest"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -35,7 +36,7 @@ func committing(t *testing.T, dir, name string, change func(*place.LandConfig)) 
 // tempOf returns the name of an intent's temporary.
 func tempOf(t *testing.T, rec transfer.Intent) string {
 	t.Helper()
-	in, err := parseIntent(rec)
+	in, err := intent.Parse(rec)
 	must(t, err)
 	return in.Temp
 }
@@ -43,7 +44,7 @@ func tempOf(t *testing.T, rec transfer.Intent) string {
 // bootOf returns the boot that recorded an intent.
 func bootOf(t *testing.T, rec transfer.Intent) string {
 	t.Helper()
-	in, err := parseIntent(rec)
+	in, err := intent.Parse(rec)
 	must(t, err)
 	return in.Boot
 }
@@ -51,8 +52,8 @@ func bootOf(t *testing.T, rec transfer.Intent) string {
 func TestRecoverDirectoryAndFailure(t *testing.T) {
 	f, dir := newFS(t, nil)
 	l := lander(f, disktest.NewJournal(nil), nil)
-	dirItem := intent{Name: "d/e", Mode: 0o700, Mtime: 1e18, Durable: true, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}}
-	in := dirItem.record()
+	dirItem := intent.Intent{Name: "d/e", Mode: 0o700, Mtime: 1e18, Durable: true, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}}
+	in := dirItem.Record()
 	v, _, err := l.Recover(in, "")
 	must(t, err)
 	if fi, err := os.Stat(filepath.Join(dir, "d/e")); v != place.Done || err != nil || fi.ModTime().UnixNano() != 1e18 {
@@ -62,11 +63,11 @@ func TestRecoverDirectoryAndFailure(t *testing.T) {
 	if v, o, err := l.Recover(in, ""); v != place.Refused || o.OK() || err != nil {
 		t.Fatal(v, o, err)
 	}
-	in = (&intent{Name: "../x", Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}).record()
+	in = (&intent.Intent{Name: "../x", Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}).Record()
 	if v, _, err := l.Recover(in, ""); v != place.Refused || err != nil {
 		t.Fatal(v, err)
 	}
-	in.Place[0] = intentFormat + 1
+	in.Place[0] = intent.Format + 1
 	if _, _, err := l.Recover(in, ""); transfer.KindOf(err) != transfer.KindVersion {
 		t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func (c *commit) checkFolded() {
 		}
 		is := name{w.dir.ID(), strings.ToLower(w.place.Base())}
 		if given[is] {
-			w.fail((&listing{}).folded(w.place))
+			w.fail((&disk.Listing{}).Folded(w.place))
 		}
 		given[is] = true
 	}

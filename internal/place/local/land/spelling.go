@@ -11,23 +11,23 @@ func (c *commit) spelled(w *work) error {
 
 	list, ok := c.lists[w.dir]
 	if !ok {
-		other, err := folds(w.dir.Dir, w.in.Temp, &disk.Stat{Ino: w.in.Ino, Dev: w.in.Dev})
+		other, err := disk.Folds(w.dir.Dir, w.in.Temp, &disk.Stat{Ino: w.in.Ino, Dev: w.in.Dev})
 		if err != nil {
 			return err
 		}
 		if other {
-			list = wanted(c.finals(w.dir)...)
-			if _, err := list.read(w.dir.Dir, 0); err != nil {
+			list = disk.Wanted(c.finals(w.dir)...)
+			if _, err := list.Read(w.dir.Dir, 0); err != nil {
 				return err
 			}
 		}
 		if c.lists == nil {
-			c.lists = map[*held]*listing{}
+			c.lists = map[*held]*disk.Listing{}
 		}
 		c.lists[w.dir] = list
 	}
 
-	if list == nil || list.want[w.place.Base()] {
+	if list == nil || list.Want[w.place.Base()] {
 		return nil
 	}
 
@@ -35,11 +35,11 @@ func (c *commit) spelled(w *work) error {
 		return nil // it is free, or the item has it already
 	}
 
-	now := wanted(w.place.Base())
-	if _, err := now.read(w.dir.Dir, 0); err != nil || now.want[w.place.Base()] {
+	now := disk.Wanted(w.place.Base())
+	if _, err := now.Read(w.dir.Dir, 0); err != nil || now.Want[w.place.Base()] {
 		return err
 	}
-	return now.folded(w.place)
+	return now.Folded(w.place)
 }
 
 // finals returns the final names of the group's files in a directory.
@@ -54,5 +54,5 @@ func (c *commit) finals(d *held) (names []string) {
 
 // foldsNames reports whether the directory that has a temporary folds case.
 func foldsNames(w *work) (bool, error) {
-	return folds(w.dir.Dir, w.in.Temp, &disk.Stat{Ino: w.in.Ino, Dev: w.in.Dev})
+	return disk.Folds(w.dir.Dir, w.in.Temp, &disk.Stat{Ino: w.in.Ino, Dev: w.in.Dev})
 }

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -79,7 +80,7 @@ func (l *Landing) taken(d *disk.Dir, p disk.Location) *transfer.Error {
 	st, err := d.Lstat(name)
 	most := int(readToExplain - l.explained.Load())
 	if err == nil && most > 0 {
-		if other, err := folds(d, name, &st); err == nil && other {
+		if other, err := disk.Folds(d, name, &st); err == nil && other {
 			return l.explain(d, p, most)
 		}
 	}
@@ -94,12 +95,12 @@ const readToExplain = 1 << 20
 
 func (l *Landing) explain(d *disk.Dir, p disk.Location, most int) *transfer.Error {
 	name := p.Base()
-	list := wanted(name)
-	whole, err := list.read(d, most)
-	l.explained.Add(int64(list.seen))
+	list := disk.Wanted(name)
+	whole, err := list.Read(d, most)
+	l.explained.Add(int64(list.Seen))
 	switch {
-	case err == nil && whole && !list.want[name]:
-		return list.folded(p)
+	case err == nil && whole && !list.Want[name]:
+		return list.Folded(p)
 	case l.skips():
 		return skipped(p)
 	}
@@ -136,7 +137,7 @@ func (l *Landing) checkFree(d *disk.Dir, p disk.Location, mtime, size int64) err
 }
 
 // fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
-func fits(l *Landing, d *disk.Dir, p disk.Location, b *Beside) error {
+func fits(l *Landing, d *disk.Dir, p disk.Location, b *intent.Beside) error {
 	if !appends(l) {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/disk/disktest"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -33,7 +34,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	stopped := filepath.Join(dir, first.temp(3))
 
 	second := land(5, 1)
-	part, err := second.Reopen(3, "x", PointAt(2_000_000), int64(len(content)), int64(len(content)))
+	part, err := second.Reopen(3, "x", intent.PointAt(2_000_000), int64(len(content)), int64(len(content)))
 	must(t, err)
 	if part.Ino() == old.Ino() || part.Offset() != 2_000_000 {
 		t.Errorf("it goes on at %d in the same file: %v", part.Offset(), part.Ino() == old.Ino())
@@ -52,17 +53,17 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	must(t, part.Close())
 
 	// A second attempt finds its own temporary; a third generation takes it over.
-	part, err = second.Reopen(3, "x", PointAt(2_900_000), int64(len(content)), int64(len(content)))
+	part, err = second.Reopen(3, "x", intent.PointAt(2_900_000), int64(len(content)), int64(len(content)))
 	must(t, err)
 	must(t, part.Close())
 	third := land(6, 1, 5)
-	part, err = third.Reopen(3, "x", PointAt(2_900_000), int64(len(content)), int64(len(content)))
+	part, err = third.Reopen(3, "x", intent.PointAt(2_900_000), int64(len(content)), int64(len(content)))
 	must(t, err)
 	if part.Offset() != 2_900_000 || exists(filepath.Join(dir, second.temp(3))) {
 		t.Errorf("the third goes on at %d", part.Offset())
 	}
 	must(t, part.Close())
-	if _, err := land(7, 1, 5, 6).Reopen(3, "x", PointAt(2_950_000), int64(len(content)), int64(len(content))); transfer.KindOf(err) != transfer.KindMissing {
+	if _, err := land(7, 1, 5, 6).Reopen(3, "x", intent.PointAt(2_950_000), int64(len(content)), int64(len(content))); transfer.KindOf(err) != transfer.KindMissing {
 		t.Errorf("at a point behind the end of the file: %v", err)
 	}
 	must(t, land(7, 1, 5, 6).Sweep([]transfer.Path{transfer.Path(dir)}))

@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk/disktest"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -110,7 +111,7 @@ func TestGroupSyncOfSome(t *testing.T) {
 	must(t, old.Write(body(4, 1)))
 	must(t, old.Sync())
 	must(t, old.Close())
-	old, err = l.Reopen(90, "d0/old", PointAt(4), 8, 512)
+	old, err = l.Reopen(90, "d0/old", intent.PointAt(4), 8, 512)
 	must(t, err)
 	must(t, old.Write(body(8, 1)[4:]))
 	group := append(gathered(t, l, 0, 4, 100), gathered(t, l, 10, 2, groupSyncSize+1)...)

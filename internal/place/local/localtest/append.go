@@ -8,6 +8,7 @@ import (
 	"ferry/internal/content/record"
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 )
@@ -200,7 +201,7 @@ func testAppendRecords(t *testing.T, p *Place) {
 		w, err := write(l, item, name, []byte("rec1"))
 		must(t, err)
 		if beside != nil {
-			w.Part.(*land.Partial).Beside = &land.Beside{Data: beside}
+			w.Part.(*land.Partial).Beside = &intent.Beside{Data: beside}
 		}
 		_, err = l.Commit(t.Context(), []place.Pending{w})
 		must(t, err)

@@ -7,7 +7,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
-	"ferry/internal/place/local/land"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -91,7 +91,7 @@ func testReopen(t *testing.T, p *Place) {
 	must(t, err)
 	must(t, part.Write(body(3000, 1)))
 	must(t, errors.Join(part.Sync(), part.Close()))
-	again, err := l.Reopen(1, "d/x", land.PointAt(2000), 1<<20, 1<<20)
+	again, err := l.Reopen(1, "d/x", intent.PointAt(2000), 1<<20, 1<<20)
 	must(t, err)
 	if again.Offset() != 2000 || again.Ino() != part.Ino() {
 		t.Fatal(again.Offset())
@@ -106,7 +106,7 @@ func testReopen(t *testing.T, p *Place) {
 	must(t, again.Close())
 	// The mode of a commit that was not recorded is undone.
 	must(t, p.Chmod(p.at("d/"+disk.TempName(7, 1, testID, 1)), 0o640))
-	again, err = l.Reopen(1, "d/x", land.PointAt(1000), 1<<20, 1<<20)
+	again, err = l.Reopen(1, "d/x", intent.PointAt(1000), 1<<20, 1<<20)
 	must(t, errors.Join(err, again.Close()))
 	temp := disk.TempName(7, 1, testID, 1)
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func testReopen(t *testing.T, p *Place) {
 		{"gone", func() { must(t, p.Remove(p.at("d/"+temp))) }, 10},
 	} {
 		c.spoil()
-		_, err := l.Reopen(1, "d/x", land.PointAt(c.at), 1<<20, 1<<20)
+		_, err := l.Reopen(1, "d/x", intent.PointAt(c.at), 1<<20, 1<<20)
 		if transfer.KindOf(err) != transfer.KindMissing {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -1,4 +1,4 @@
-package land
+package intent
 
 import (
 	"encoding/binary"
@@ -7,9 +7,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An intent is the data that Recover needs to decide an item after a crash between the ledger's COMMITTING and
+// An Intent is the data that Recover needs to decide an item after a crash between the ledger's COMMITTING and
 // COMMITTED.
-type intent struct {
+type Intent struct {
 	Outcome  transfer.Outcome
 	Name     transfer.Path
 	Final    string // its last name, if it differs from Name because that was taken
@@ -28,15 +28,15 @@ type intent struct {
 	Beside   *Beside
 }
 
-// has returns the modification time that the written file has.
-func (in *intent) has() int64 {
+// Has returns the modification time that the written file has.
+func (in *Intent) Has() int64 {
 	if in.Outcome.NoTime {
 		return in.Arrived
 	}
 	return in.Mtime
 }
 
-// intentFormat is the first byte of an intent as the ledger keeps it:
+// Format is the first byte of an intent as the ledger keeps it:
 //
 //	1 format  1 flags  texts: name, final, temporary, sum, boot
 //	u inode  u device  u inode of the directory  u device of the directory  s size
@@ -44,7 +44,7 @@ func (in *intent) has() int64 {
 //	with flags 4 and 8: text sidecar; with flags 4 and 16: text sidecar that was there
 //
 // A text is its length (u) and its bytes; u is a varint, s a signed one.
-const intentFormat = 2
+const Format = 2
 
 // The flags of an intent.
 const (
@@ -56,7 +56,7 @@ const (
 	intentAbove    = 32
 )
 
-func (in *intent) flags() (f byte) {
+func (in *Intent) flags() (f byte) {
 	set := func(is bool, flag byte) {
 		if is {
 			f |= flag
@@ -77,11 +77,11 @@ func putText[T ~string | ~[]byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// record returns the intent in the format of the ledger.
-func (in *intent) record() transfer.Intent {
+// Record returns the intent in the format of the ledger.
+func (in *Intent) Record() transfer.Intent {
 	b := make([]byte, 0, 224)
 	f := in.flags()
-	b = append(b, intentFormat, f)
+	b = append(b, Format, f)
 	for _, s := range []string{string(in.Name), in.Final, in.Temp, in.Sum, in.Boot} {
 		b = putText(b, s)
 	}
@@ -108,15 +108,15 @@ func (in *intent) record() transfer.Intent {
 	return transfer.Intent{Outcome: in.Outcome, Place: b}
 }
 
-// parseIntent parses the result of record. Its error is of KindVersion.
-func parseIntent(rec transfer.Intent) (*intent, error) {
+// Parse parses the result of record. Its error is of KindVersion.
+func Parse(rec transfer.Intent) (*Intent, error) {
 	r := disk.NewFields(rec.Place)
 	format, f := r.Byte(), r.Byte()
-	if format != intentFormat {
-		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is in format %d; this version of Ferry knows %d", rec.Outcome.Path, format, intentFormat)
+	if format != Format {
+		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is in format %d; this version of Ferry knows %d", rec.Outcome.Path, format, Format)
 	}
 
-	in := &intent{Outcome: rec.Outcome, Name: transfer.Path(r.Text()), Final: r.Text(), Temp: r.Text(), Sum: r.Text(), Boot: r.Text(),
+	in := &Intent{Outcome: rec.Outcome, Name: transfer.Path(r.Text()), Final: r.Text(), Temp: r.Text(), Sum: r.Text(), Boot: r.Text(),
 		Ino: r.Uint(), Dev: r.Uint(), DirIno: r.Uint(), DirDev: r.Uint(), Size: r.Int(), Mode: uint32(r.Uint()), Mtime: r.Int(), Arrived: r.Int(), Durable: f&intentDurable != 0}
 	if f&intentReplaces != 0 {
 		id, err := disk.ParseVersion(transfer.Version(r.Text()))
@@ -145,4 +145,11 @@ func parseIntent(rec transfer.Intent) (*intent, error) {
 		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is damaged", rec.Outcome.Path)
 	}
 	return in, nil
+}
+
+// A Beside is the sidecar that an item is to have. Without Data the item is to have none.
+type Beside struct {
+	Data  []byte
+	Above bool   // it belongs to the directory that has the item, and applies to all its files
+	Was   []byte // the sidecar before, put back if the item does not get its name; nil: none
 }

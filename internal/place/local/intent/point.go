@@ -1,4 +1,4 @@
-package land
+package intent
 
 import (
 	"encoding/binary"
@@ -13,8 +13,8 @@ const pointFormat = 1
 // PointAt returns the resume point in a temporary after the given number of bytes.
 func PointAt(at int64) []byte { return binary.AppendVarint([]byte{pointFormat}, at) }
 
-// parsePoint parses the result of PointAt. Its error is of KindVersion.
-func parsePoint(p []byte) (at int64, err error) {
+// ParsePoint parses the result of PointAt. Its error is of KindVersion.
+func ParsePoint(p []byte) (at int64, err error) {
 	r := disk.NewFields(p)
 	format := r.Byte()
 	at = r.Int()

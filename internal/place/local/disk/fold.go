@@ -1,4 +1,4 @@
-package land
+package disk
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -40,31 +39,31 @@ func turn(r rune) rune {
 	return unicode.ToUpper(r)
 }
 
-// folds reports whether a file in a directory exists under another spelling of its name as well.
-func folds(d *disk.Dir, name string, is *disk.Stat) (bool, error) {
+// Folds reports whether a file in a directory exists under another spelling of its name as well.
+func Folds(d *Dir, name string, is *Stat) (bool, error) {
 	other := otherCase(name)
 	if other == name {
 		return false, nil
 	}
 	st, err := d.Lstat(other)
-	if errors.Is(err, fs.ErrNotExist) || err != nil && disk.Refused(err) {
+	if errors.Is(err, fs.ErrNotExist) || err != nil && Refused(err) {
 		return false, nil
 	}
 	return err == nil && st.Ino == is.Ino && st.Dev == is.Dev, err
 }
 
-// A listing is the result of a search for names in a directory, in their exact spelling.
-type listing struct {
-	want map[string]bool // whether each name was found
+// A Listing is the result of a search for names in a directory, in their exact spelling.
+type Listing struct {
+	Want map[string]bool // whether each name was found
 	only string          // the only name searched for; otherwise empty
 	like string          // another spelling of the only name, if one was found
-	seen int             // names read
+	Seen int             // names read
 }
 
-func wanted(names ...string) *listing {
-	l := &listing{want: map[string]bool{}}
+func Wanted(names ...string) *Listing {
+	l := &Listing{Want: map[string]bool{}}
 	for _, n := range names {
-		l.want[n] = false
+		l.Want[n] = false
 	}
 	if len(names) == 1 {
 		l.only = names[0]
@@ -72,8 +71,8 @@ func wanted(names ...string) *listing {
 	return l
 }
 
-// read reads at most most names of a directory; 0 means all. It reports whether it has read the whole directory.
-func (l *listing) read(d *disk.Dir, most int) (bool, error) {
+// Read reads at most most names of a directory; 0 means all. It reports whether it has read the whole directory.
+func (l *Listing) Read(d *Dir, most int) (bool, error) {
 	// The listing needs its own handle: the position of reading belongs to the handle.
 	own, err := d.Child(".", d.Path(), d.Real())
 	if err != nil {
@@ -81,16 +80,16 @@ func (l *listing) read(d *disk.Dir, most int) (bool, error) {
 	}
 	defer own.Close()
 
-	for most == 0 || l.seen < most {
+	for most == 0 || l.Seen < most {
 		names, err := own.Names(1024)
 		for _, name := range names {
-			if _, ok := l.want[name]; ok {
-				l.want[name] = true
+			if _, ok := l.Want[name]; ok {
+				l.Want[name] = true
 			} else if strings.EqualFold(name, l.only) {
 				l.like = name
 			}
 		}
-		l.seen += len(names)
+		l.Seen += len(names)
 		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
 			return true, nil
 		}
@@ -101,12 +100,12 @@ func (l *listing) read(d *disk.Dir, most int) (bool, error) {
 	return false, nil
 }
 
-// folded returns the error of a name that is the same as another name on this file system.
-func (l *listing) folded(p disk.Location) *transfer.Error {
+// Folded returns the error of a name that is the same as another name on this file system.
+func (l *Listing) Folded(p Location) *transfer.Error {
 	const hint = "send it to another directory, or under another name"
 	if l.like != "" {
-		return disk.Wrap(transfer.KindExists, nil, hint, "%s exists already as %s: the names differ only in case, and this file system takes them for one",
+		return Wrap(transfer.KindExists, nil, hint, "%s exists already as %s: the names differ only in case, and this file system takes them for one",
 			transfer.Path(p.Path), transfer.Path(l.like))
 	}
-	return disk.Wrap(transfer.KindExists, nil, hint, "%s exists already in another spelling, and this file system takes the names for one", transfer.Path(p.Path))
+	return Wrap(transfer.KindExists, nil, hint, "%s exists already in another spelling, and this file system takes the names for one", transfer.Path(p.Path))
 }

@@ -1,4 +1,4 @@
-package land
+package intent
 
 import (
 	"reflect"
@@ -9,12 +9,12 @@ import (
 )
 
 // sampleIntents returns intents with every field set, and one with none.
-func sampleIntents() []intent {
+func sampleIntents() []Intent {
 	id := disk.Identity{Dev: 1, Ino: 2, Size: 3, Mtime: 4, Ctime: 5}
-	all := []intent{{}, {Name: "d/x", Final: "x (2)", Temp: ".ferry-x", Ino: 1 << 63, Dev: 7, DirIno: 8, DirDev: 1<<64 - 1, Size: 1 << 60, Sum: "xxh3:00",
+	all := []Intent{{}, {Name: "d/x", Final: "x (2)", Temp: ".ferry-x", Ino: 1 << 63, Dev: 7, DirIno: 8, DirDev: 1<<64 - 1, Size: 1 << 60, Sum: "xxh3:00",
 		Boot: "b", Durable: true, Replaces: &id, Mode: 0o644, Mtime: -9, Arrived: 11}}
 	for _, b := range []Beside{{}, {Data: []byte("x")}, {Data: []byte{}, Above: true, Was: []byte("y")}, {Was: []byte{}}} {
-		all = append(all, intent{Temp: "t", Beside: &b})
+		all = append(all, Intent{Temp: "t", Beside: &b})
 	}
 	return all
 }
@@ -22,13 +22,13 @@ func sampleIntents() []intent {
 func TestIntentRoundTrip(t *testing.T) {
 	for _, in := range sampleIntents() {
 		in.Outcome = transfer.Outcome{Item: 4, Path: "p"}
-		rec := in.record()
-		again, err := parseIntent(rec)
+		rec := in.Record()
+		again, err := Parse(rec)
 		if err != nil || !reflect.DeepEqual(*again, in) {
 			t.Errorf("%+v became %+v, %v", in, again, err)
 		}
 		for n := range rec.Place {
-			if _, err := parseIntent(transfer.Intent{Place: rec.Place[:n]}); transfer.KindOf(err) != transfer.KindVersion {
+			if _, err := Parse(transfer.Intent{Place: rec.Place[:n]}); transfer.KindOf(err) != transfer.KindVersion {
 				t.Fatalf("cut at %d: %v", n, err)
 			}
 		}
@@ -38,13 +38,13 @@ func TestIntentRoundTrip(t *testing.T) {
 // FuzzKept checks that stored versions, points and intents are parsed or refused.
 func FuzzKept(f *testing.F) {
 	for _, in := range sampleIntents() {
-		f.Add(in.record().Place)
+		f.Add(in.Record().Place)
 	}
 	f.Add([]byte(disk.Identity{Dev: 1, Ino: 2, Size: 3, Mtime: 4, Ctime: 5}.Version()))
 	f.Add(PointAt(1 << 40))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if in, err := parseIntent(transfer.Intent{Place: b}); err == nil {
-			if again, err := parseIntent(in.record()); err != nil || !reflect.DeepEqual(again, in) {
+		if in, err := Parse(transfer.Intent{Place: b}); err == nil {
+			if again, err := Parse(in.Record()); err != nil || !reflect.DeepEqual(again, in) {
 				t.Fatalf("%+v became %+v, %v", in, again, err)
 			}
 		}
@@ -53,8 +53,8 @@ func FuzzKept(f *testing.F) {
 				t.Fatalf("%+v became %+v, %v", id, again, err)
 			}
 		}
-		if at, err := parsePoint(b); err == nil {
-			if again, err := parsePoint(PointAt(at)); err != nil || again != at {
+		if at, err := ParsePoint(b); err == nil {
+			if again, err := ParsePoint(PointAt(at)); err != nil || again != at {
 				t.Fatalf("%d became %d, %v", at, again, err)
 			}
 		}
