@@ -313,7 +313,7 @@ func unlinked(c *commit, was *disk.Identity) {
 	}
 	before := *was
 	for _, w := range c.work {
-		if is := w.in.Replaces; !appends(w.l) || w.named || w.over() || is == nil || *is != before {
+		if is := w.in.Replaces; !appends(w.l) || w.named() || w.over() || is == nil || *is != before {
 			continue
 		}
 		if st, err := w.dir.Lstat(w.place.Base()); err == nil && st.Identity().SameFile(before) {

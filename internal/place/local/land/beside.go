@@ -257,7 +257,7 @@ func (c *commit) settleBeside() {
 			continue
 		}
 		var err error
-		if w.named {
+		if w.named() {
 			err = c.l.dropBeside(w)
 		} else if w.failed() || w.again != nil {
 			w.back, err = c.l.returnBeside(w)

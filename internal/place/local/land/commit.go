@@ -101,13 +101,13 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 // finish does all steps that follow the journal's Committing.
 func (c *commit) finish() ([]transfer.Outcome, error) {
 	for _, w := range c.work {
-		if !w.isDir() && !w.named && !w.over() {
+		if !w.isDir() && !w.named() && !w.over() {
 			c.lookUp(w)
 		}
 	}
 
 	for _, w := range c.work {
-		if !w.isDir() && !w.named && !w.over() {
+		if !w.isDir() && !w.named() && !w.over() {
 			c.rename(w)
 			failpoint.Hit("commit.after_rename")
 		}
@@ -120,14 +120,14 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 	failpoint.Hit("commit.after_dirsync")
 	if err == nil {
 		for _, w := range c.work {
-			if w.named && !w.over() && !w.isDir() {
+			if w.named() && !w.over() && !w.isDir() {
 				w.lookAgain()
 			}
 		}
 	}
 	clear(c.looks) // directories are looked up last: the earlier checks of names used the handles, wherever the directories are
 	for _, w := range c.work {
-		if w.named && !w.over() && w.dir != nil {
+		if w.named() && !w.over() && w.dir != nil {
 			c.lookUp(w)
 		}
 	}

@@ -22,6 +22,15 @@ type commit struct {
 	together bool // none gets its name before the others can have theirs
 }
 
+// A naming is the progress of an item towards its final name. It never goes back.
+type naming int
+
+const (
+	nameNone  naming = iota // it does not have its name
+	nameTried               // the rename was called: it may have its name
+	nameGiven               // it has its name
+)
+
 // A work is one item of a group.
 type work struct {
 	l       *Landing // of its destination
@@ -30,8 +39,7 @@ type work struct {
 	part    *Partial        // nil for a directory and a failed item
 	data    *Partial        // the arrived bytes, if part is the joined temporary
 	dir     *held           // that holds the file; or the directory that is the item
-	named   bool            // has its final name
-	tried   bool            // may have its final name: the rename was called
+	name    naming          // how far it is with its final name
 	early   bool            // failed before Committing
 	earlier bool            // an earlier attempt may have made it, or its sidecar
 	aside   bool            // its sidecar is written under a temporary name
@@ -43,6 +51,9 @@ type work struct {
 	wait    error           // it stays COMMITTING
 	again   *transfer.Error // it begins again
 }
+
+// named reports whether an item has its final name.
+func (w *work) named() bool { return w.name == nameGiven }
 
 func (w *work) failed() bool { return w.in.Outcome.Err != nil }
 

@@ -26,12 +26,12 @@ func (c *commit) lookUp(w *work) {
 	case err == nil:
 	case !errors.As(err, &moved):
 		w.wait = disk.TargetError(w.in.Outcome.Path, err)
-	case w.named && !w.isDir():
+	case w.named() && !w.isDir():
 		w.movedAway(moved)
 	default:
 		w.again = moved.NotYet()
 	}
-	if err == nil && !w.named {
+	if err == nil && !w.named() {
 		c.holdAgainst(w)
 	}
 }

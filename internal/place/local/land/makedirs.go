@@ -51,7 +51,7 @@ func (c *commit) makeOne(w *work) error {
 	if !w.earlier && w.in.Replaces == nil && !l.made(d.Dir) { // it was made after lookDir
 		w.existed(d.Dir)
 	}
-	w.named = true
+	w.name = nameGiven
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (c *commit) rename(w *work) {
 	st, serr := w.dir.Lstat(w.place.Base())
 	switch {
 	case serr == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
-		w.named = true // a network file system may report a failure wrongly
+		w.name = nameGiven // a network file system may report a failure wrongly
 	case serr == nil && st.Type == disk.TypeDir:
 		w.fail(disk.DirectoryError(w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrExist) && w.l.cfg.IfExists == transfer.IfExistsRename:
@@ -89,13 +89,13 @@ func (w *work) landed() {
 	st, err := w.dir.Lstat(w.place.Base())
 	switch {
 	case err == nil && w.written(&st), failpoint.Planted("temporary-by-name"):
-		w.named = true
+		w.name = nameGiven
 		w.l.fs.obstacles.gone(obstacle{of: w.l.cfg.Transfer, path: w.in.Outcome.Path})
 	case err == nil:
 		w.fail(disk.Wrap(transfer.KindMoved, nil, "look at it, and send the file again",
 			"%s was given its name, and what stands there is another file: somebody has replaced it, or its temporary file", w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrNotExist):
-		w.named, w.in.Outcome.Taken, w.in.Outcome.Note = true, transfer.TakenProved, takenNote
+		w.name, w.in.Outcome.Taken, w.in.Outcome.Note = nameGiven, transfer.TakenProved, takenNote
 	default:
 		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	}
@@ -139,7 +139,7 @@ func (l *shared) leaveUnnamed(items []*work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range items {
-		if !w.tried && !w.named && !w.isDir() {
+		if w.name == nameNone && !w.isDir() {
 			l.unnamed[w.in.Outcome.Item] = true
 		}
 	}
@@ -154,7 +154,7 @@ func (l *shared) notNamed(item uint64) bool {
 
 // naming records that the rename of an item begins.
 func (l *shared) naming(w *work) {
-	w.tried = true
+	w.name = nameTried
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.unnamed, w.in.Outcome.Item)

@@ -140,7 +140,7 @@ func (l *Landing) syncFile(w *work) error {
 func (c *commit) syncNames() error {
 	dirs := map[string]*held{}
 	for _, w := range c.work {
-		if !w.named || w.dir == nil {
+		if !w.named() || w.dir == nil {
 			continue
 		}
 		dirs[w.dir.Path()] = w.dir
