@@ -147,6 +147,7 @@ type Dir struct {
 // A DirID identifies a directory, as long as it is open.
 type DirID struct{ Dev, Ino uint64 }
 
+// DirID returns the identity of a directory.
 func (s *Stat) DirID() DirID { return DirID{s.Dev, s.Ino} }
 
 // NewDir returns a directory that a Disk has opened. path is the caller's path, real the path with links resolved.
@@ -176,10 +177,17 @@ func (d *Dir) Close() error {
 	return err
 }
 
+// Lstat returns the attributes of a name. It does not follow a link.
 func (d *Dir) Lstat(name string) (Stat, error) { return d.disk.Lstat(d, name) }
-func (d *Dir) Stat() (Stat, error)             { return d.disk.StatDir(d) }
-func (d *Dir) Names(n int) ([]string, error)   { return d.disk.Names(d, n) }
-func (d *Dir) Free() (int64, error)            { return d.disk.Free(d) }
+
+// Stat returns the attributes of the directory.
+func (d *Dir) Stat() (Stat, error) { return d.disk.StatDir(d) }
+
+// Names is Disk.Names.
+func (d *Dir) Names(n int) ([]string, error) { return d.disk.Names(d, n) }
+
+// Free is Disk.Free.
+func (d *Dir) Free() (int64, error) { return d.disk.Free(d) }
 
 // Listed returns an opened directory if it is changeable, and otherwise closes it.
 func Listed(d *Dir, err error) (*Dir, error) {

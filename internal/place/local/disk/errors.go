@@ -26,10 +26,12 @@ func Reason(err error) string {
 	return err.Error()
 }
 
+// IsNoSpace reports whether a disk or a quota is full.
 func IsNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota)
 }
 
+// IsReadOnly reports whether a file system is read-only.
 func IsReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
 
 // NotOffered reports that a file system does not offer an operation.
@@ -67,8 +69,10 @@ func failing(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(e
 
 const inodesHint = "remove some files; the transfer goes on by itself"
 
+// SpaceHint is the hint of an error about a lack of space.
 const SpaceHint = "free some space; the transfer goes on by itself"
 
+// Wrap returns an error of a kind with a hint. err is its cause, or nil.
 func Wrap(k transfer.Kind, err error, hint, format string, args ...any) *transfer.Error {
 	return &transfer.Error{Kind: k, Text: fmt.Sprintf(format, args...), Hint: hint, Err: err}
 }
@@ -127,6 +131,7 @@ func TargetError(p transfer.Path, err error) error {
 	return Wrap(transfer.KindUnwritable, err, "", "%s cannot be written: %s", p, Reason(err))
 }
 
+// DirectoryError returns the error of a file that would take the place of a directory.
 func DirectoryError(p transfer.Path) *transfer.Error {
 	return Wrap(transfer.KindWrongType, syscall.EISDIR, "choose another destination", "%s is a directory; a file cannot take its place", p)
 }
@@ -142,8 +147,10 @@ func Refused(err error) bool {
 	return false
 }
 
+// IsBusy reports whether a name is a mount point, or in use.
 func IsBusy(err error) bool { return errors.Is(err, syscall.EBUSY) }
 
+// NotRegular returns the error of a source that is no regular file.
 func NotRegular(p transfer.Path, t FileType) error {
 	switch t {
 	case TypeDir:

@@ -60,6 +60,7 @@ type Listing struct {
 	Seen int             // names read
 }
 
+// Wanted returns a Listing that searches for names.
 func Wanted(names ...string) *Listing {
 	l := &Listing{Want: map[string]bool{}}
 	for _, n := range names {

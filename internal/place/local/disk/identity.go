@@ -61,6 +61,7 @@ type Fields struct {
 // NewFields returns the fields of encoded data.
 func NewFields(b []byte) Fields { return Fields{b: b} }
 
+// Byte parses one byte.
 func (r *Fields) Byte() byte {
 	if b := r.Bytes(1); b != nil {
 		return b[0]
@@ -68,6 +69,7 @@ func (r *Fields) Byte() byte {
 	return 0
 }
 
+// Bytes parses n bytes.
 func (r *Fields) Bytes(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.b, r.bad = nil, true
@@ -78,6 +80,7 @@ func (r *Fields) Bytes(n uint64) []byte {
 	return b
 }
 
+// Uint parses a varint.
 func (r *Fields) Uint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 {
@@ -88,16 +91,19 @@ func (r *Fields) Uint() uint64 {
 	return v
 }
 
+// Int parses a signed varint.
 func (r *Fields) Int() int64 {
 	v := r.Uint() // as encoding/binary has signed numbers: the sign is the lowest bit
 	return int64(v>>1) ^ -int64(v&1)
 }
 
+// Text parses a text: its length and its bytes.
 func (r *Fields) Text() string { return string(r.Bytes(r.Uint())) }
 
 // Done reports whether all bytes have been read and no field was missing.
 func (r *Fields) Done() bool { return !r.bad && len(r.b) == 0 }
 
+// Identity returns the identity of the file in its present state.
 func (s *Stat) Identity() Identity {
 	return Identity{Dev: s.Dev, Ino: s.Ino, Size: s.Size, Mtime: s.Mtime, Ctime: s.Ctime}
 }

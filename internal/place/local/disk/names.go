@@ -107,4 +107,5 @@ func TargetOf(res transfer.Resolution, name transfer.Path) transfer.Path {
 	return transfer.Path(path.Join(string(res.Base), below))
 }
 
+// TempSuffix ends the name of every temporary.
 const TempSuffix = ".part"

@@ -24,8 +24,10 @@ func (l Location) Parent() Location {
 	return Location{l.root, path.Dir(l.Path), path.Dir(l.Rel)}
 }
 
+// Base returns the last name of the path.
 func (l Location) Base() string { return path.Base(l.Rel) }
 
+// IsRoot reports whether the location is a root.
 func (l Location) IsRoot() bool { return l.Rel == "." }
 
 // Child returns the location of a name in a directory.
@@ -54,7 +56,7 @@ func isAbs(p transfer.Path) bool { return HostRules.isAbs(string(p)) }
 func Slashed(p transfer.Path) transfer.Path { return transfer.Path(HostRules.slashed(string(p))) }
 
 // Locate finds the root of a path, by its text alone. An absolute path may begin with the configured path of the root
-// or with its real path. locate refuses a reserved name beneath the root; every path of a request passes through it.
+// or with its real path. Locate refuses a reserved name beneath the root; every path of a request passes through it.
 func (f *Roots) Locate(p transfer.Path) (Location, error) {
 	l, err := f.beneathRoot(p)
 	if err == nil {
@@ -66,7 +68,7 @@ func (f *Roots) Locate(p transfer.Path) (Location, error) {
 	return l, nil
 }
 
-// beneathRoot is locate without the check for reserved names.
+// beneathRoot is Locate without the check for reserved names.
 func (f *Roots) beneathRoot(p transfer.Path) (Location, error) {
 	if why := HostRules.refuses(string(p)); why != "" {
 		return Location{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s %s", p, why)
@@ -94,6 +96,7 @@ func (f *Roots) beneathRoot(p transfer.Path) (Location, error) {
 	return Location{f.roots[n], abs, rel}, nil
 }
 
+// Outside returns the error of a path outside the roots.
 func (f *Roots) Outside(p transfer.Path) error {
 	return Wrap(transfer.KindOutsideRoot, nil, "choose a path beneath one, or start the agent with another --root", "%s lies outside the agent's roots (%s)", p, f.rootList())
 }
@@ -106,6 +109,7 @@ func (f *Roots) rootList() string {
 	return strings.Join(names, ", ")
 }
 
+// StateError returns the error of a path in a state directory.
 func StateError(p string) error {
 	return Wrap(transfer.KindOutsideRoot, nil, "choose another place", "%s lies in Ferry's own state directory", transfer.Path(p))
 }

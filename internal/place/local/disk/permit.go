@@ -30,7 +30,7 @@ func (f *Roots) Permitted(may place.Permit, right transfer.Authority, d *Dir, na
 	return may(right, path.Join(real, name))
 }
 
-// PermittedAt is permitted for a path with directories that may not exist.
+// PermittedAt is Permitted for a path with directories that may not exist.
 func (f *Roots) PermittedAt(may place.Permit, right transfer.Authority, l Location) error {
 	if may == nil {
 		return nil
@@ -62,7 +62,7 @@ func notAllowed(right transfer.Authority, l Location) error {
 		WithHint("`ferry policy show` prints the rules")
 }
 
-// MayReach is mayName, and also checks the path that the name leads to. It examines no file if the name is not allowed.
+// MayReach is MayName, and also checks the path that the name leads to. It examines no file if the name is not allowed.
 func (f *Roots) MayReach(may place.Permit, right transfer.Authority, l Location) error {
 	if may == nil || failpoint.Planted("looked-at-before-rights") {
 		return nil

@@ -10,6 +10,7 @@ type Lending struct {
 	left    atomic.Int64
 }
 
+// Open sets the number of descriptors; 0 sets no bound.
 func (s *Lending) Open(n int) {
 	s.bounded = n > 0
 	s.left.Store(int64(n))

@@ -282,9 +282,10 @@ func (f *Roots) leads(path, real string, id DirID) error {
 	return err
 }
 
+// ErrElsewhere says that another directory has the path of an open one.
 var ErrElsewhere = errors.New("its path leads to another directory")
 
-// Stands returns nil if a directory's path leads to it. If the path leads elsewhere, the error is a *movedError. If
+// Stands returns nil if a directory's path leads to it. If the path leads elsewhere, the error is a *MovedError. If
 // that cannot be known now, the error waits because the root is away, or is the operating system's.
 func (f *Roots) Stands(d *Dir) error {
 	if failpoint.Planted("path-not-looked-up") {

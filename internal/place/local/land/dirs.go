@@ -154,7 +154,7 @@ func (l *Landing) touch(p disk.Location) {
 }
 
 // stands returns nil if a directory's path leads to it; otherwise the landing opens every directory again at its next
-// use. See FS.stands for the error.
+// use. See disk.Roots.Stands for the error.
 func (l *shared) stands(h *held) error {
 	err := l.fs.roots.Stands(h.Dir)
 	if err != nil {

@@ -101,7 +101,7 @@ func obstructed(l *Landing, p transfer.Path, err error) error {
 	return &e
 }
 
-// landError returns targetError, or an error that waits for an obstacle.
+// landError returns disk.TargetError, or an error that waits for an obstacle.
 func landError(l *Landing, p transfer.Path, err error) error {
 	var e *transfer.Error
 	if wait := obstructed(l, p, err); wait != nil && !errors.As(err, &e) {

@@ -25,6 +25,7 @@ type Fault struct {
 	calls sync.Mutex // held while before looks
 }
 
+// NewFault returns a Fault on the host's disk. It fails call failAt with err; 0 is none.
 func NewFault(failAt int, err error) *Fault {
 	return &Fault{Disk: disk.RealDisk(), FailAt: failAt, Err: err, bad: map[disk.File]bool{}}
 }

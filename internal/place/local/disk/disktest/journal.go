@@ -16,6 +16,7 @@ type Journal struct {
 	Marks    map[transfer.Mark]transfer.Outcome // by the item's last intent
 }
 
+// NewJournal returns an empty Journal. Its calls count with those of f, if f is not nil.
 func NewJournal(f *Fault) *Journal {
 	return &Journal{fault: f, Intents: map[uint64]transfer.Intent{}, Outcomes: map[uint64]transfer.Outcome{}, Marks: map[transfer.Mark]transfer.Outcome{}}
 }
