@@ -157,7 +157,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var x announcement
 	if data := unpacked(m.Data); len(token) > maxToken || len(data) > maxAnnouncement {
-		a.f.quiet.Warn("what a queue manager says of itself is too long, and is not heard", "queue_manager", shortened(token, maxToken), "bytes", len(data))
+		a.f.quiet.Warn("the announcement of a queue manager is too long, and is ignored", "queue_manager", shortened(token, maxToken), "bytes", len(data))
 		return
 	} else if json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(x.Domain) > maxToken || x.Instance == a.instance {
 		return
@@ -181,7 +181,7 @@ func (a *announcer) announced(m *nats.Msg) {
 
 	switch twins := token == transfer.Token(a.f.s.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < managerGone && o.twin.Equal(now); {
 	case twins:
-		a.f.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
+		a.f.noticed("two queue managers are called %s: give one of them another name (--name); messages for one reach the other", x.Name)
 	case o.ahead.Abs() > maxClockOff:
 		a.f.noticed("%s", clockOff(o))
 	case x.MaxPayload != serverMaxPayload:

@@ -268,7 +268,7 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 		noLeaks(t)
 		at := freePort(t)
 		two := linked(t, nil, "TWO", Channel{Name: "ONE", URL: "nats://" + at})
-		eventually(t, "it is said", func() bool { return strings.Contains(two.Channels().List()[0].Reason, "nobody answers there") })
+		eventually(t, "it is said", func() bool { return strings.Contains(two.Channels().List()[0].Reason, "no queue manager answers there") })
 	})
 	t.Run("clock", func(t *testing.T) {
 		one := linked(t, nil, "ONE")

@@ -45,7 +45,7 @@ func (m *member) remember() {
 			was := accepted[cfg.Name]
 			wrong := was.lost(cfg.Name, at)
 			if (at == mark{}) && was.Last > 0 {
-				wrong = "stream " + cfg.Name + " has gone: what was stored in it is lost"
+				wrong = "stream " + cfg.Name + " has gone: all its messages are lost"
 			}
 			if wrong == "" {
 				delete(since, cfg.Name)
@@ -65,7 +65,7 @@ func (m *member) remember() {
 			continue
 		}
 		if err := s.saveMarks(marks{1, false, now}); err != nil {
-			s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+			s.cfg.Log.Warn("the record of the queue manager's store cannot be written", slog.Any("error", err))
 			continue
 		}
 		s.known = now

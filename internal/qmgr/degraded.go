@@ -70,9 +70,9 @@ func (was mark) lost(stream string, now mark) string {
 	switch {
 	case was.Last == 0: // it had nothing
 	case !was.Created.IsZero() && !was.Created.Equal(now.Created):
-		return fmt.Sprintf("stream %s was made anew: what was stored in it may be lost", stream)
+		return fmt.Sprintf("stream %s was made anew: its earlier messages may be lost", stream)
 	case now.Last < was.Last:
-		return fmt.Sprintf("stream %s went back from message %d to message %d: what was stored in between is lost", stream, was.Last, now.Last)
+		return fmt.Sprintf("stream %s went back from message %d to message %d: the messages in between are lost", stream, was.Last, now.Last)
 	}
 	return ""
 }
@@ -173,7 +173,7 @@ func (w *witness) attach(stream, durable string, delivered uint64) (wrong string
 	defer w.mu.Unlock()
 	r := w.reader(stream, durable)
 	if r.seq > 0 && delivered > r.seq+mayBeSkipped {
-		wrong = fmt.Sprintf("the reader %s of stream %s stands %d messages ahead of what was read: what lies between may be skipped",
+		wrong = fmt.Sprintf("the reader %s of stream %s stands %d messages ahead of the last message read: the messages in between may be skipped",
 			durable, stream, delivered-r.seq)
 	}
 	r.seq, r.again = delivered, 0

@@ -399,7 +399,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		res.Owner = &o
 	case opStore:
 		if e.Store == nil {
-			return res, transfer.Errorf(transfer.KindUsage, "what %s wants done with what is stored is missing", asker)
+			return res, transfer.Errorf(transfer.KindUsage, "the request of %s names no operation on stored data", asker)
 		}
 		var s storeResult
 		s, err = r.store(ctx, asker, *e.Store)
@@ -426,7 +426,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		res.Tokens = res.Tokens[:min(len(res.Tokens), maxStrangers)]
 	case opAdmit:
 		if e.Claims == nil || r.admit == nil {
-			return res, transfer.Errorf(transfer.KindUsage, "the queue manager is not told by message whom to let in")
+			return res, transfer.Errorf(transfer.KindUsage, "the queue manager takes no list of admitted identities by message")
 		}
 		err = r.admit(*e.Claims)
 	case opMembers:
@@ -437,7 +437,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		}
 	case opRemove:
 		if e.Remove == nil || r.remove == nil {
-			return res, transfer.Errorf(transfer.KindUsage, "there is no cluster of which somebody could be removed here")
+			return res, transfer.Errorf(transfer.KindUsage, "this queue manager is in no cluster, and cannot remove a member")
 		}
 		err = r.remove(ctx, *e.Remove)
 	case opNotice:

@@ -52,8 +52,8 @@ var externalConfig = template.Must(template.New("").Parse(`# The queue manager {
 server_name: {{.Quoted}}
 listen: {{.Listen}}
 
-# Who is in the network: what its authority has signed. It writes to the resolver's directory
-# whom it has revoked, through the system account.
+# Identities of the network, as its authority has signed them. The authority writes revocations to the
+# resolver's directory, through the system account.
 operator: {{.Operator}}
 system_account: {{.System}}
 resolver: { type: full, dir: {{.Resolver}}, allow_delete: false, interval: "2m" }
@@ -85,9 +85,9 @@ jetstream: {
 }
 {{- with .Cluster}}
 
-# The other members of the cluster, by routes with TLS. Who is there must have one of the keys that are
-# pinned: each certificate of the network would do otherwise, also that of an agent. For the same reason
-# the names of hosts have no part in it ("insecure").
+# The other members of the cluster, by routes with TLS. A member must have one of the pinned keys. Without
+# them each certificate of the network would be accepted, also that of an agent. For the same reason
+# the names of hosts are not compared ("insecure").
 cluster: {
   name: {{printf "%q" .Name}}
   listen: {{printf "%q" .Listen}}
@@ -231,14 +231,14 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as Sys
 		nats.Secure(i.Client(identity.OneOf(i.Name().Network, identity.Manager))), nats.TLSHandshakeFirst(),
 		nats.UserJWT(func() (string, error) { return as.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(as.Seed, nonce) }))
 	if err != nil {
-		return f, transfer.Errorf(transfer.KindNoManager, "the server at %s does not let the authority tell it whom to let in: %w", url, err)
+		return f, transfer.Errorf(transfer.KindNoManager, "the server at %s refuses the connection of the authority: %w", url, err)
 	}
 	defer nc.Close()
 
 	for _, account := range []string{claims.Data, claims.Account} {
 		m, err := nc.RequestWithContext(ctx, "$SYS.REQ.CLAIMS.UPDATE", []byte(account))
 		if err != nil {
-			return f, transfer.Errorf(transfer.KindNoManager, "the server at %s does not take whom to let in: %w", url, err)
+			return f, transfer.Errorf(transfer.KindNoManager, "the server at %s does not take the list of admitted identities: %w", url, err)
 		}
 		var said server.ServerAPIClaimUpdateResponse
 		if err := json.Unmarshal(m.Data, &said); err != nil || said.Error != nil || said.Data == nil {
@@ -246,7 +246,7 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as Sys
 			if said.Error != nil {
 				why = said.Error.Description
 			}
-			return f, transfer.Errorf(transfer.KindConflict, "the server at %s does not take whom to let in: %s", nc.ConnectedUrlRedacted(), why).
+			return f, transfer.Errorf(transfer.KindConflict, "the server at %s does not take the list of admitted identities: %s", nc.ConnectedUrlRedacted(), why).
 				WithHint("is it of this network, with the configuration of `ferry authority export`?")
 		}
 	}

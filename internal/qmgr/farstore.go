@@ -45,7 +45,7 @@ func (t *farTask) check() error {
 		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
 	}
 	if !slices.Contains(farTasks, t.Task.Do) && t.Task.Do != storeClear {
-		return transfer.Errorf(transfer.KindDenied, "nobody at another queue manager has done %.40q here with what is stored", t.Task.Do)
+		return transfer.Errorf(transfer.KindDenied, "another queue manager may not do %.40q with data stored here", t.Task.Do)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (r *registrar) store(ctx context.Context, asker string, t storeTask) (store
 		return r.keeper.store(ctx, asker, t)
 	}
 	if !slices.Contains(farTasks, t.Do) || len(at) > maxToken || transfer.Token(at) != at {
-		return storeResult{}, transfer.Errorf(transfer.KindUsage, "%.40q is not done at queue manager %.80q with what is stored", t.Do, at)
+		return storeResult{}, transfer.Errorf(transfer.KindUsage, "%.40q cannot be done with data stored at another queue manager, %.80q", t.Do, at)
 	}
 	res, err := f.askStore(ctx, at, asker, t)
 	res.At = at
@@ -209,7 +209,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		ok = named && asker == from && answerer == storeToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
 	}
 	if err != nil || !ok {
-		f.quiet.Dropped(shortened(from, maxToken), "what is to be stored for an agent cannot be read", "error", err)
+		f.quiet.Dropped(shortened(from, maxToken), "a message to be stored for an agent cannot be read", "error", err)
 		return
 	}
 	class, to := wire.ClassOf(subject)

@@ -124,6 +124,6 @@ func (m *member) admitted(msg *nats.Msg) {
 	}
 	// Older claims, and this member's own ones coming back, are refused as a conflict.
 	if err := m.s.admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
-		m.s.cfg.Log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
+		m.s.cfg.Log.Warn("cannot take the list of admitted identities of another member of the cluster", slog.Any("error", err))
 	}
 }

@@ -52,7 +52,7 @@ func readClaims(c roles.Claims) (r claims, err error) {
 	r.data, all[2] = jwt.DecodeAccountClaims(c.Data)
 	r.system, all[3] = jwt.DecodeAccountClaims(c.System)
 	if err := errors.Join(all[:]...); err != nil {
-		return r, transfer.Errorf(transfer.KindMalformed, "what the authority has signed for queue managers cannot be read: %w", err)
+		return r, transfer.Errorf(transfer.KindMalformed, "the claims that the authority has signed for queue managers cannot be read: %w", err)
 	}
 	return r, nil
 }
@@ -194,13 +194,13 @@ func (s *Server) admit(c roles.Claims) error {
 	defer s.admitting.Unlock()
 	before := s.account.Load()
 	if before.account.Subject != r.account.Subject || before.data.Subject != r.data.Subject {
-		return transfer.Errorf(transfer.KindConflict, "what was signed is for another network than that of queue manager %s", s.cfg.Name)
+		return transfer.Errorf(transfer.KindConflict, "the signed claims are for another network than that of queue manager %s", s.cfg.Name)
 	}
 	if before.account.Issuer != r.account.Issuer || before.data.Issuer != r.data.Issuer {
-		return transfer.Errorf(transfer.KindDenied, "what was sent to queue manager %s was not signed by the network's authority", s.cfg.Name)
+		return transfer.Errorf(transfer.KindDenied, "the claims sent to queue manager %s were not signed by the network's authority", s.cfg.Name)
 	}
 	if number(r.account) < number(before.account) || number(r.data) < number(before.data) {
-		return transfer.Errorf(transfer.KindConflict, "what was signed for queue manager %s is older than what it has", s.cfg.Name)
+		return transfer.Errorf(transfer.KindConflict, "the claims sent to queue manager %s are older than the claims that it has", s.cfg.Name)
 	}
 	now := &admission{r.account, r.data, c.Account, c.Data}
 	if sameAdmission(before.account, r.account) && sameAdmission(before.data, r.data) {
@@ -303,9 +303,9 @@ func refused(c *Conn, err error) error {
 			Text: fmt.Sprintf("the queue manager at %s belongs to another network: to %s, and not to %s", c.where, other.Network, who.Network),
 			Hint: "check the address; where its directory was lost, restore that from its backup; to join its network, have a token made there with `ferry token create`"}
 	case errors.As(err, &e) && e.Kind == transfer.KindDenied:
-		return transfer.Errorf(transfer.KindDenied, "what answers at %s is no queue manager of the network %s: %w", c.where, who.Network, err)
+		return transfer.Errorf(transfer.KindDenied, "the server at %s is no queue manager of the network %s: %w", c.where, who.Network, err)
 	case errors.As(err, &header):
-		return transfer.Errorf(transfer.KindDenied, "what answers at %s speaks without TLS: it is no queue manager of the network %s", c.where, who.Network)
+		return transfer.Errorf(transfer.KindDenied, "the server at %s speaks without TLS: it is no queue manager of the network %s", c.where, who.Network)
 	case errors.As(err, &op) && op.Op == "remote error", isRefusal(err):
 		return transfer.Errorf(transfer.KindDenied, "the queue manager at %s refuses the identity %s: %w", c.where, who, err).
 			WithHint("it may have been revoked or have ended; a new one comes with a token of `ferry token create`")

@@ -63,7 +63,7 @@ func (s *Server) inspect(opts *server.Options) error {
 	if _, err := os.Stat(filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		for _, m := range was.Streams {
 			if m.Last > 0 {
-				s.noticed("its store has gone: what was stored in it is lost")
+				s.noticed("its store has gone: all its messages are lost")
 				break
 			}
 		}
@@ -157,7 +157,7 @@ func (s *Server) compare(was, now map[string]mark, unread map[string]bool) {
 		switch wrong := before.lost(name, after); {
 		case unread[name] || before.Last == 0:
 		case after == mark{}:
-			s.noticed("stream %s has gone: what was stored in it is lost", name)
+			s.noticed("stream %s has gone: all its messages are lost", name)
 		case wrong != "":
 			s.noticed("%s", wrong)
 		}
@@ -296,7 +296,7 @@ type badReader struct{ dir, name string }
 // dropReaders removes readers, which then begin at the start. Nothing is lost with them.
 func (s *Server) dropReaders(bad []badReader) error {
 	for _, r := range bad {
-		s.noticed("%s cannot be read; what it stands for is read from the start", r.name)
+		s.noticed("%s cannot be read; reading begins at the first message", r.name)
 		if err := os.RemoveAll(r.dir); err != nil {
 			return err
 		}

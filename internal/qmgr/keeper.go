@@ -205,7 +205,7 @@ func (l library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerCon
 func (l library) standing(ctx context.Context, q Queue) (Standing, error) {
 	cons, err := l.js().Consumer(ctx, string(q.Stream), q.Durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return Standing{}, transfer.Errorf(transfer.KindNotFound, "nobody has read from %s yet", q.Filter)
+		return Standing{}, transfer.Errorf(transfer.KindNotFound, "no agent has read from %s yet", q.Filter)
 	}
 	if err != nil {
 		return Standing{}, err

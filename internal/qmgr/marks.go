@@ -39,7 +39,7 @@ func (s *Server) loadMarks() marks {
 		err = json.Unmarshal(data, &m)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.noticed("what it remembers of its store cannot be read, so that a loss could not be told: %v", err)
+		s.noticed("the record of its store cannot be read, so that a loss could not be noticed: %v", err)
 	}
 	return m
 }
@@ -62,7 +62,7 @@ func (s *Server) taken() bool {
 	for _, p := range s.places {
 		if err := p.Check(); err != nil {
 			s.lost = transfer.Errorf(transfer.KindNoManager, "the directory of queue manager %s was taken away: %w", s.cfg.Name, err).
-				WithHint("start it again; what agents have accepted is in their ledgers")
+				WithHint("start it again; accepted transfers are in the ledgers of the agents")
 			close(s.gone)
 			return true
 		}
@@ -138,7 +138,7 @@ func (s *Server) remember() {
 			said = ""
 		} else if why := err.Error(); why != said { // once at each change
 			said = why
-			s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+			s.cfg.Log.Warn("the record of the queue manager's store cannot be written", slog.Any("error", err))
 		}
 		if over {
 			return
@@ -157,6 +157,6 @@ func (s *Server) leave() {
 		return
 	}
 	if err := s.saveMarks(marks{1, true, s.known}); err != nil {
-		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+		s.cfg.Log.Warn("the record of the queue manager's store cannot be written", slog.Any("error", err))
 	}
 }

@@ -104,7 +104,7 @@ func readNote(s *Server) (n memberNote, err error) {
 		err = fmt.Errorf("it is of version %d", n.V)
 	}
 	if err != nil {
-		return n, transfer.Errorf(transfer.KindNoManager, "%s, which says of which cluster queue manager %s is a member, cannot be read: %w", notePath(s), s.cfg.Name, err)
+		return n, transfer.Errorf(transfer.KindNoManager, "%s, the record of the cluster of queue manager %s, cannot be read: %w", notePath(s), s.cfg.Name, err)
 	}
 	return n, nil
 }
@@ -145,7 +145,7 @@ func join(s *Server) error {
 	}
 	refuse := func(what, was, is string) error {
 		return transfer.Errorf(transfer.KindUsage, "%s has the part of %s %s in a cluster, and not that of %s", s.cfg.Dir, what, was, is).
-			WithHint("start it as what it was, or move that directory aside: a member without a store gets it from the others")
+			WithHint("start it with its former part, or move that directory aside: a member without a store gets it from the others")
 	}
 	switch {
 	case n.Cluster == "":
@@ -233,7 +233,7 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	if err := os.RemoveAll(done); err != nil {
 		return err
 	}
-	s.cfg.Log.Info("what was stored before there was a cluster has been handed over to it", "commands", n)
+	s.cfg.Log.Info("the messages stored before the cluster was made have been handed over to it", "commands", n)
 	return os.Rename(dir, done)
 }
 
@@ -280,7 +280,7 @@ func (m *member) tend(opts *server.Options) {
 				m.s.cfg.Log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
 			} else if !handed {
 				if err = m.handOver(ctx, opts); err != nil && ctx.Err() == nil {
-					m.s.cfg.Log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
+					m.s.cfg.Log.Warn("the messages stored before the cluster was made are not handed over yet", slog.Any("error", err))
 				}
 				handed = err == nil
 			}
@@ -385,7 +385,7 @@ func (m *member) meet(names []string) {
 	m.note = n
 	m.mu.Unlock()
 	if err := writeNote(m.s, n); err != nil {
-		m.s.cfg.Log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
+		m.s.cfg.Log.Warn("the list of members of the cluster cannot be written", slog.Any("error", err))
 	}
 }
 

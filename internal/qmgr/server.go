@@ -388,7 +388,7 @@ func healthy(s *Server, log *serverLog) error {
 	if h.Error != "" {
 		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s is damaged: %s",
 			s.cfg.Name, filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), h.Error).
-			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
+			WithHint("move that directory aside and start again; accepted transfers are in the ledgers of the agents, not here")
 	}
 	return nil
 }

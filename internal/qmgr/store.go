@@ -183,7 +183,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 			return res, err
 		}
 	} else if t.Do != storeIncoming && t.Do != storeOutgoing && t.Do != storeSent {
-		return res, transfer.Errorf(transfer.KindUsage, "nobody is named at the other side of what is stored")
+		return res, transfer.Errorf(transfer.KindUsage, "the request names no agent at the other end of the stored data")
 	}
 
 	info := s.CachedInfo()
@@ -607,8 +607,8 @@ func explainStored(c *Conn, err error, subject string, size int) error {
 	}
 	if strings.Contains(api.Description, "per subject") {
 		return transfer.Errorf(transfer.KindNoSpace, "the queue manager has as much of this transfer as it may: a quarter of its store").
-			WithHint("it goes on as the destination takes what is stored")
+			WithHint("it goes on as the destination takes the stored data")
 	}
 	return transfer.Errorf(transfer.KindNoSpace, "the store of the queue manager has no room: %s", api.Description).
-		WithHint("it goes on as destinations take what is stored; --max-stored of ferry up makes it larger")
+		WithHint("it goes on as destinations take the stored data; --max-stored of ferry up makes it larger")
 }

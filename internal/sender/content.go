@@ -8,11 +8,11 @@ import (
 // formOf returns the form of a file's content beside its bytes, from its place and this agent's defaults. It returns
 // nil if the request asks for bytes alone.
 func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, error) {
-	if !p.task.content {
+	if !p.task.Content {
 		return nil, nil
 	}
 
-	q := &p.task.options
+	q := &p.task.Options
 	known, dataset, err := src.Form()
 	if !dataset && q.Mode != transfer.ModeText { // its records are its bytes, in any form
 		known, err = nil, nil
@@ -30,7 +30,7 @@ func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, err
 	}
 
 	if dataset && known == nil && q.FromRecords.IsZero() {
-		return nil, transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are like", source).
+		return nil, transfer.Errorf(transfer.KindMalformed, "the record attributes of the data set %s are unknown", source).
 			WithHint("give --from-recfm and --from-lrecl, or RECFM(FB),LRECL(80) after its name")
 	}
 

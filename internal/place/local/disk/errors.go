@@ -88,7 +88,7 @@ func SourceError(p transfer.Path, err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return Wrap(transfer.KindMissing, err, "check its name", "source %s does not exist", p)
 	case errors.Is(err, syscall.ELOOP):
-		return Wrap(transfer.KindWrongType, err, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
+		return Wrap(transfer.KindWrongType, err, "name the target of the link", "source %s is a symbolic link, which is not followed", p)
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EISDIR):
 		return Wrap(transfer.KindWrongType, err, "", "source %s is not a regular file", p)
 	case errors.Is(err, fs.ErrPermission):
@@ -122,7 +122,7 @@ func TargetError(p transfer.Path, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return Wrap(transfer.KindUnwritable, err, "", "%s cannot be written: its name is too long for the file system", p)
 	case errors.Is(err, syscall.EPERM): // a right would not help
-		return Wrap(transfer.KindUnwritable, err, "see whether it or its directory is immutable or somebody else's", "%s cannot be written: operation not permitted", p)
+		return Wrap(transfer.KindUnwritable, err, "check the owner and the attributes (immutable) of it and of its directory", "%s cannot be written: operation not permitted", p)
 	case errors.Is(err, fs.ErrPermission):
 		return Wrap(transfer.KindUnwritable, err, "let the agent's user write to the directory", "%s cannot be written: permission denied", p)
 	case failing(err):
@@ -154,9 +154,9 @@ func IsBusy(err error) bool { return errors.Is(err, syscall.EBUSY) }
 func NotRegular(p transfer.Path, t FileType) error {
 	switch t {
 	case TypeDir:
-		return Wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", p)
+		return Wrap(transfer.KindWrongType, nil, "use -r to send its files", "source %s is a directory", p)
 	case TypeLink:
-		return Wrap(transfer.KindWrongType, nil, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
+		return Wrap(transfer.KindWrongType, nil, "name the target of the link", "source %s is a symbolic link, which is not followed", p)
 	}
 	return Wrap(transfer.KindWrongType, nil, "", "source %s is a device, socket or pipe; only regular files are sent", p)
 }

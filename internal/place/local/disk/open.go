@@ -270,7 +270,7 @@ func (f *Roots) SetDown(d *Dir) (again func() error, err error) {
 			}
 			now.Close()
 		}
-		return Wrap(transfer.KindBusy, err, "the walk goes on by itself with what is there", "%s was moved while it was being read", transfer.Path(d.path))
+		return Wrap(transfer.KindBusy, err, "the walk goes on by itself with the files that are there", "%s was moved while it was being read", transfer.Path(d.path))
 	}, nil
 }
 

@@ -225,7 +225,7 @@ func (f *Roots) replacement(r *root) error {
 
 	if !r.spec.Mounted {
 		if st.Dev != r.id.Dev {
-			return away(r, "another file system is there than when the agent started", "undo that, or start the agent again to use what is there now")
+			return away(r, "another file system is there than when the agent started", "mount the former file system, or start the agent again to use the present one")
 		}
 		return nil
 	}
@@ -314,7 +314,7 @@ type MovedError struct {
 }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("directory %s is not what it was: %s", transfer.Path(e.Dir), Reason(e.Err))
+	return fmt.Sprintf("directory %s has changed: %s", transfer.Path(e.Dir), Reason(e.Err))
 }
 
 func (e *MovedError) Unwrap() error { return e.Err }

@@ -140,7 +140,7 @@ func (c *commit) joinOne(ctx context.Context, w *work) {
 
 // baseChanged returns the error of an item that cannot be appended because its base changes.
 func baseChanged(p transfer.Path) *transfer.Error {
-	return disk.Wrap(transfer.KindChanging, nil, "see what else writes to it; a program that keeps it open must not",
+	return disk.Wrap(transfer.KindChanging, nil, "find the other program that writes to it; a program may not keep it open",
 		"%s changes while it is appended to", p)
 }
 

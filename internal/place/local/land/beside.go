@@ -180,7 +180,7 @@ func (l *Landing) besideOf(w *work) (d *disk.Dir, name string, done func(), err 
 	}
 	lib := w.place.Parent()
 	if lib.IsRoot() {
-		return nil, "", nil, transfer.Errorf(transfer.KindOutsideRoot, "the library of %s is a root of the agent, beside which nothing can lie", w.in.Outcome.Path)
+		return nil, "", nil, transfer.Errorf(transfer.KindOutsideRoot, "the library of %s is a root of the agent, and no file can lie beside a root", w.in.Outcome.Path)
 	}
 	h, err := l.dir(lib.Parent(), nil)
 	if err != nil {

@@ -71,7 +71,7 @@ func notReplaceable(p disk.Location) *transfer.Error {
 }
 
 func notAppendable(p disk.Location) *transfer.Error {
-	return disk.Wrap(transfer.KindWrongType, syscall.ELOOP, "name what it leads to", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.Path))
+	return disk.Wrap(transfer.KindWrongType, syscall.ELOOP, "name the target of the link", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.Path))
 }
 
 // taken returns the error of a name that exists and must not be replaced.
@@ -160,7 +160,7 @@ func fits(l *Landing, d *disk.Dir, p disk.Location, b *intent.Beside) error {
 		return nil
 	}
 	return disk.Wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
-		"%s has %s, and what is to be appended has %s", transfer.Path(p.Path), described(was), described(its))
+		"%s has %s, and the data to append has %s", transfer.Path(p.Path), described(was), described(its))
 }
 
 // described returns the attributes of a sidecar as text for messages.

@@ -59,10 +59,10 @@ func (f *Access) MayArchive(may place.Permit, w *place.WalkRequest, dir transfer
 		deep := w.Args[n].Recursive || strings.Contains(string(src.Path), "**")
 		named, inside := a.Names(at)
 		if inside || deep && disk.HostRules.Beneath(at.Path, from.Path) || a.IsPattern() && at.Path == from.Path {
-			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s sends, and would be sent with the next transfer", dir, src).WithHint(otherDir)
+			return transfer.Errorf(transfer.KindUsage, "the archive %s is among the files of %s, and would be sent with the next transfer", dir, src).WithHint(otherDir)
 		}
 		if named {
-			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s names, and would fail each later transfer as a directory", dir, src).
+			return transfer.Errorf(transfer.KindUsage, "the archive %s is among the names of %s, and would fail each later transfer as a directory", dir, src).
 				WithHint(otherDir + ", or only files with the pattern")
 		}
 		if may != nil {

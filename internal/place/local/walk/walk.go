@@ -384,7 +384,7 @@ func (w *walker) top(e *entry, name string, after []string) error {
 }
 
 func directoryArgument(src transfer.Path) error {
-	return disk.Wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", src)
+	return disk.Wrap(transfer.KindWrongType, nil, "use -r to send its files", "source %s is a directory", src)
 }
 
 // An entry is one name in an open directory.
