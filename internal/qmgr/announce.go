@@ -83,12 +83,12 @@ func (a *announcer) announce() {
 	for {
 		a.lookForCoordination()
 		if data, err := json.Marshal(a.about()); err == nil {
-			a.f.own.conn().Publish(wire.ManagerSubject(transfer.Token(a.f.s.cfg.Name)), data)
+			a.f.own.conn().Publish(wire.ManagerSubject(transfer.Token(a.f.cfg.Name)), data)
 		}
 		select {
 		case <-time.After(next):
 			next = min(2*next, announceEvery)
-		case <-a.f.s.channels.up: // a queue manager that is present needs this announcement, and receives it at once
+		case <-a.f.cfg.Channels.up: // a queue manager that is present needs this announcement, and receives it at once
 			next = announceSoon
 		case <-a.f.ctx.Done():
 			return
@@ -97,12 +97,12 @@ func (a *announcer) announce() {
 }
 
 func (a *announcer) about() announcement {
-	s := a.f.s
-	x := announcement{V: 1, Name: s.cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: serverMaxPayload, Coordination: a.here.Load(),
-		Version: server.VERSION, URL: s.URL(), Degraded: shortened(standingOf(s), maxDegraded)}
-	x.Links = s.channels.ups()
-	x.Clients = s.ns.NumClients()
-	if v, err := s.ns.Jsz(nil); err == nil {
+	cfg := &a.f.cfg
+	x := announcement{V: 1, Name: cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: serverMaxPayload, Coordination: a.here.Load(),
+		Version: server.VERSION, URL: cfg.URL(), Degraded: shortened(cfg.Standing(), maxDegraded)}
+	x.Links = cfg.Channels.ups()
+	x.Clients = cfg.NS.NumClients()
+	if v, err := cfg.NS.Jsz(nil); err == nil {
 		x.Stored = v.Store
 	}
 	return x
@@ -126,7 +126,7 @@ func (a *announcer) coordinationAt() string {
 	if a.here.Load() {
 		return a.f.self
 	}
-	if a.f.places.guard != nil { // coordination publishes its place itself
+	if a.f.places.identity != nil { // coordination publishes its place itself
 		return a.f.whereIs(wire.Coordination)
 	}
 	a.mu.Lock()
@@ -141,7 +141,7 @@ func (a *announcer) coordinationAt() string {
 
 // domainOf returns the token of a queue manager, or of its cluster, by its name.
 func (a *announcer) domainOf(name string) string {
-	if a.f.places.guard != nil {
+	if a.f.places.identity != nil {
 		return a.f.places.domainOf(transfer.Token(name))
 	}
 	a.mu.Lock()
@@ -179,7 +179,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	a.others[token] = o
 	a.mu.Unlock()
 
-	switch twins := token == transfer.Token(a.f.s.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < managerGone && o.twin.Equal(now); {
+	switch twins := token == transfer.Token(a.f.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < managerGone && o.twin.Equal(now); {
 	case twins:
 		a.f.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
 	case o.ahead.Abs() > maxClockOff:
@@ -199,7 +199,7 @@ func (a *announcer) announced(m *nats.Msg) {
 
 // checkedDomain returns the token of a queue manager or of its cluster. Signed statements take precedence.
 func (a *announcer) checkedDomain(x *announcement) string {
-	if a.f.places.guard == nil {
+	if a.f.places.identity == nil {
 		return x.Domain
 	}
 	return a.f.places.domainOf(transfer.Token(x.Name))

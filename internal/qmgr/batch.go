@@ -27,7 +27,7 @@ type batch struct {
 // prove adds the proof of an identity to a batch. It reports whether the forwarder has one. A network without
 // identities needs none.
 func (f *forwarder) prove(b *batch, token string) bool {
-	if f.places.guard == nil {
+	if f.places.identity == nil {
 		return true
 	}
 	proof := f.places.proofOf(token)
@@ -110,7 +110,7 @@ func (f *forwarder) store(b batch, from string) (stored int, held []int, err err
 			continue
 		}
 		failed := f.storeOne(ctx, &x, b.Proofs, from)
-		failed = explain(failed, "queue manager "+f.s.cfg.Name, x.Subject, len(x.Data), serverMaxPayload)
+		failed = explain(failed, "queue manager "+f.cfg.Name, x.Subject, len(x.Data), serverMaxPayload)
 		class, _ := wire.ClassOf(x.Subject)
 		switch {
 		case failed == nil:
@@ -139,18 +139,20 @@ func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.Ra
 		return err
 	}
 	author := wire.LastToken(x.Subject)
-	if f.places.guard != nil {
+	if f.places.identity != nil {
 		var err error
 		if author, err = f.places.proves(proofs, author, from, placeProof); err != nil {
 			return err
 		}
 	}
 	class, to := wire.ClassOf(x.Subject)
-	if class != wire.ClassEvent && f.s.limits != nil && !f.s.limits.knows(to) {
+	if class != wire.ClassEvent && f.cfg.Limits != nil && !f.cfg.Limits.knows(to) {
 		return transfer.Errorf(transfer.KindUnknownAgent, "no agent %.80s is enrolled in this network", to)
 	}
-	if err := f.s.limits.admit(class, quota.Message{Subject: x.Subject, Member: author, Destination: to, Via: from, Size: len(x.Data)}); err != nil {
-		return err
+	if f.cfg.Limits != nil {
+		if err := f.cfg.Limits.admit(class, quota.Message{Subject: x.Subject, Member: author, Destination: to, Via: from, Size: len(x.Data)}); err != nil {
+			return err
+		}
 	}
 	m := &nats.Msg{Subject: x.Subject, Data: x.Data, Header: nats.Header{headerFrom: {from}}}
 	if x.ID != "" {
@@ -159,7 +161,7 @@ func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.Ra
 	}
 	_, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 	if missing(err) {
-		library := library{js: f.own.js, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}
+		library := library{js: f.own.js, ackWait: ackWait, maxStored: f.cfg.MaxStored}
 		if _, err = library.ensure(ctx); err == nil {
 			_, err = f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 		}

@@ -10,13 +10,14 @@ import (
 // acknowledgements and questions do not queue behind megabytes.
 type bulk struct {
 	dialing sync.Mutex
+	c       *Conn
 	link    *link
 }
 
 // ready returns the connection for bulk data, once it is up. To a queue manager in this process no connection is slow,
 // and ready returns the connection for control. The error is of KindNoManager if the queue manager is away.
 func (b *bulk) ready(ctx context.Context) (*link, error) {
-	c, l := b.link.c, b.link
+	c, l := b.c, b.link
 	if c.cfg.Server != nil {
 		return c.control, nil
 	}

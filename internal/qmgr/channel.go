@@ -118,8 +118,10 @@ func (c *Channel) urls() (all []*url.URL, err error) {
 
 // Channels are those of a queue manager.
 type Channels struct {
-	s     *Server
-	path  string // of the file that keeps the channels
+	cfg   channelsConfig
+	ns    *server.Server  // the library's, once it runs
+	opts  *server.Options // as it was started with
+	path  string          // of the file that keeps the channels
 	notes notes
 
 	token  string  // of the queue manager
@@ -155,9 +157,27 @@ type channelStore struct {
 	Channels []Channel `json:"channels"`
 }
 
+// A channelsConfig describes the queue manager that has channels.
+type channelsConfig struct {
+	Name      string
+	Dir       string
+	Channels  []Channel          // beside those that were defined before
+	Listen    string             // HOST:PORT for the channels of other queue managers; "": none come in
+	Alone     bool               // the queue manager serves its own process only
+	Identity  *identity.Identity // nil: the network has none
+	Account   string             // that has the queues
+	Strangers int                // connections that may wait for their identity at once
+	Admission func() *admission  // the present claims of the network
+	Places    *places
+	Ending    <-chan struct{} // closed when the queue manager ends
+	Log       *slog.Logger
+	// Waiting returns the number of messages that wait for a queue manager, by its name.
+	Waiting func(peer string) int
+}
+
 // openChannels reads the channels of earlier runs, and adds those of the present configuration.
-func openChannels(s *Server) (*Channels, error) {
-	c := &Channels{s: s, token: transfer.Token(s.cfg.Name), places: newPlaces(s), path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
+func openChannels(cfg channelsConfig) (*Channels, error) {
+	c := &Channels{cfg: cfg, token: transfer.Token(cfg.Name), places: cfg.Places, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
 		up: make(chan struct{}, 1), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -170,18 +190,18 @@ func openChannels(s *Server) (*Channels, error) {
 		}
 		c.all = kept.Channels
 	}
-	for _, n := range s.cfg.Channels {
+	for _, n := range cfg.Channels {
 		if err := n.check(); err != nil {
 			return nil, err
 		}
 		c.put(n)
 	}
-	if len(s.cfg.Channels) == 0 {
+	if len(cfg.Channels) == 0 {
 		return c, nil
 	}
 	err = c.keep()
 	if transfer.Full(err) {
-		s.cfg.Log.Warn("the disk is full: channels are not kept for a start without them", slog.String("path", c.path), slog.Any("error", err))
+		cfg.Log.Warn("the disk is full: channels are not kept for a start without them", slog.String("path", c.path), slog.Any("error", err))
 		err = nil
 	}
 	return c, err
@@ -215,15 +235,6 @@ func (c *Channels) keep() error {
 	return nil
 }
 
-// domain returns the queue manager's name among queue managers that channels join, one token: the members of a cluster
-// have one queue.
-func (cfg *ServerConfig) domain() string {
-	if cfg.Cluster != nil {
-		return transfer.Token(cfg.Cluster.Name)
-	}
-	return transfer.Token(cfg.Name)
-}
-
 // leafnodes puts the channels in the library's terms.
 func (c *Channels) leafnodes(opts *server.Options) error {
 	l := &opts.LeafNode
@@ -234,13 +245,13 @@ func (c *Channels) leafnodes(opts *server.Options) error {
 	// Agents compress chunks if that makes them smaller. The library's own compression adapts to the round trip, and
 	// needs more bytes on slower links.
 	l.Compression = server.CompressionOpts{Mode: server.CompressionOff}
-	if c.s.cfg.ChannelListen != "" {
-		host, port, err := splitListen("--channel-listen", c.s.cfg.ChannelListen)
+	if c.cfg.Listen != "" {
+		host, port, err := splitListen("--channel-listen", c.cfg.Listen)
 		if err != nil {
 			return err
 		}
 		l.Host, l.Port = host, port
-		if c.s.cfg.Guard != nil { // and the gate listens at the address
+		if c.cfg.Identity != nil { // and the gate listens at the address
 			l.Host, l.Port = "127.0.0.1", server.RANDOM_PORT
 		}
 	}
@@ -263,8 +274,8 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 		}
 		r := server.RemoteLeafOpts{URLs: urls, NoRandomize: true, Disabled: ch.Stopped || c.resting[ch.Name], DialTimeout: channelDial, IgnoreDiscoveredServers: true,
 			DenyImports: roles.Kept, DenyExports: roles.Kept, Compression: server.CompressionOpts{Mode: server.CompressionOff}}
-		g := c.s.cfg.Guard
-		if g == nil {
+		i := c.cfg.Identity
+		if i == nil {
 			if ch.Compress {
 				r.Compression.Mode = server.CompressionS2Fast
 			}
@@ -272,13 +283,13 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 			all = append(all, &r)
 			continue
 		}
-		a := c.s.account.Load()
+		a := c.cfg.Admission()
 		r.Proxy.URL, r.Proxy.Username, r.Proxy.Password = c.ways[ch.Name].Proxy()
 		r.Proxy.Timeout = channelDial + channelGreet
 		data := r
 		// In files, as a server that was told of a function once takes no other settings any more.
-		r.LocalAccount, r.Credentials = a.account.Subject, g.Identity.ChannelCredentials(false)
-		data.LocalAccount, data.Credentials = a.data.Subject, g.Identity.ChannelCredentials(true)
+		r.LocalAccount, r.Credentials = a.account.Subject, i.ChannelCredentials(false)
+		data.LocalAccount, data.Credentials = a.data.Subject, i.ChannelCredentials(true)
 		data.DenyImports, data.DenyExports = nil, nil
 		all = append(all, &r, &data)
 	}
@@ -288,14 +299,14 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 // Addr returns the address, HOST:PORT, at which other queue managers reach this one for channels. It is empty if this
 // one does not listen for any.
 func (c *Channels) Addr() string {
-	if c.s.cfg.ChannelListen == "" {
+	if c.cfg.Listen == "" {
 		return ""
 	}
-	host, port, err := net.SplitHostPort(c.s.cfg.ChannelListen)
+	host, port, err := net.SplitHostPort(c.cfg.Listen)
 	if c.listen != nil {
 		return net.JoinHostPort(cmp.Or(host, "0.0.0.0"), strconv.Itoa(c.listen.Addr().(*net.TCPAddr).Port))
 	}
-	if v, verr := c.s.ns.Varz(nil); err == nil && verr == nil && port == "0" {
+	if v, verr := c.ns.Varz(nil); err == nil && verr == nil && port == "0" {
 		port = strconv.Itoa(v.LeafNode.Port)
 	}
 	return net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port)
@@ -303,7 +314,7 @@ func (c *Channels) Addr() string {
 
 // List returns the states of the channels: those of this queue manager by name, then those that others dial.
 func (c *Channels) List() []ChannelState {
-	z, err := c.s.ns.Leafz(nil)
+	z, err := c.ns.Leafz(nil)
 	if err != nil {
 		return nil
 	}
@@ -328,8 +339,8 @@ func (c *Channels) List() []ChannelState {
 		all = append(all, *st)
 	}
 	for n := range all {
-		if f := c.s.forwarder; f != nil && all[n].Peer != "" {
-			all[n].Waiting = f.waiting(f.domainOf(all[n].Peer))
+		if all[n].Peer != "" {
+			all[n].Waiting = c.cfg.Waiting(all[n].Peer)
 		}
 	}
 	return all
@@ -341,7 +352,7 @@ func (c *Channels) outgoing(leafs []*server.LeafInfo) []ChannelState {
 	defer c.mu.Unlock()
 	var all []ChannelState
 	links := 1
-	if c.s.cfg.Guard != nil {
+	if c.cfg.Identity != nil {
 		links = 2
 	}
 	for _, ch := range c.all {
@@ -437,22 +448,22 @@ func (c *Channels) none(name string) error {
 	for _, st := range c.List() {
 		if st.Direction == directionIn && strings.EqualFold(st.Name, name) {
 			return transfer.Errorf(transfer.KindConflict, "the channel %s is dialled by queue manager %s", name, st.Peer).
-				WithHint("stop, start or remove it there: ferry channel stop " + c.s.cfg.Name + " --network URL")
+				WithHint("stop, start or remove it there: ferry channel stop " + c.cfg.Name + " --network URL")
 		}
 	}
-	return transfer.Errorf(transfer.KindNotFound, "queue manager %s has no channel %s", c.s.cfg.Name, name)
+	return transfer.Errorf(transfer.KindNotFound, "queue manager %s has no channel %s", c.cfg.Name, name)
 }
 
 // reload has the library apply the present channels.
 func (c *Channels) reload() error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
-	opts := c.s.opts.Clone()
+	opts := c.opts.Clone()
 	var err error
 	if opts.LeafNode.Remotes, err = c.remotes(); err != nil {
 		return err
 	}
-	if err := c.s.ns.ReloadOptions(opts); err != nil {
+	if err := c.ns.ReloadOptions(opts); err != nil {
 		return transfer.Errorf(transfer.KindInternal, "the queue manager does not take the channels: %w", err)
 	}
 	return nil

@@ -25,8 +25,7 @@ import (
 
 // openWays has the library's leafnodes come through the gate and the ways alone.
 func (c *Channels) openWays(opts *server.Options) error {
-	g := c.s.cfg.Guard
-	if g == nil {
+	if c.cfg.Identity == nil {
 		return nil
 	}
 	var err error
@@ -39,11 +38,11 @@ func (c *Channels) openWays(opts *server.Options) error {
 	}
 	opts.Proxies = &server.ProxiesConfig{Trusted: []*server.ProxyConfig{{Key: public}}}
 	for _, ch := range c.all {
-		w, err := gate.OpenWay(gate.WayConfig{Channel: ch.Name, Log: c.s.cfg.Log, Linked: c.places.linked,
+		w, err := gate.OpenWay(gate.WayConfig{Channel: ch.Name, Log: c.cfg.Log, Linked: c.places.linked,
 			Dial:    func(ctx context.Context, address string) (net.Conn, string, error) { return c.dial(ctx, &ch, address) },
 			Passage: func(peer string) gate.Passage { return newPassage(c.places, peer) }})
 		if err != nil {
-			return transfer.Errorf(transfer.KindNoManager, "the channels of queue manager %s cannot be opened: %w", c.s.cfg.Name, err)
+			return transfer.Errorf(transfer.KindNoManager, "the channels of queue manager %s cannot be opened: %w", c.cfg.Name, err)
 		}
 		c.ways[ch.Name] = w
 	}
@@ -52,11 +51,11 @@ func (c *Channels) openWays(opts *server.Options) error {
 
 // listens takes the address for the channels of other queue managers, which the gate opens later.
 func (c *Channels) listens() (err error) {
-	if c.s.cfg.Guard == nil || c.s.cfg.ChannelListen == "" || c.s.cfg.Listen == "" {
+	if c.cfg.Identity == nil || c.cfg.Listen == "" || c.cfg.Alone {
 		return nil
 	}
-	if c.listen, err = net.Listen("tcp", c.s.cfg.ChannelListen); err != nil {
-		return listenError("--channel-listen", c.s.cfg.ChannelListen, err)
+	if c.listen, err = net.Listen("tcp", c.cfg.Listen); err != nil {
+		return listenError("--channel-listen", c.cfg.Listen, err)
 	}
 	return nil
 }
@@ -70,16 +69,16 @@ func (c *Channels) open() error {
 	if c.listen == nil {
 		return nil
 	}
-	v, err := c.s.ns.Varz(nil)
+	v, err := c.ns.Varz(nil)
 	if err != nil {
 		return err
 	}
-	g, self, at := c.s.cfg.Guard, c.s.cfg.Guard.Identity, net.JoinHostPort("127.0.0.1", strconv.Itoa(v.LeafNode.Port))
+	self, at := c.cfg.Identity, net.JoinHostPort("127.0.0.1", strconv.Itoa(v.LeafNode.Port))
 	shake := self.Server(identity.OneOf(self.Name().Network, identity.Manager))
 	shake.NextProtos = []string{protocolPacked}
-	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.s.cfg.Log, Strangers: c.s.cfg.strangers(), Most: maxLinks,
+	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.cfg.Log, Strangers: c.cfg.Strangers, Most: maxLinks,
 		Name: func(state tls.ConnectionState) string {
-			name, err := g.Identity.Peer(state)
+			name, err := self.Peer(state)
 			if err != nil {
 				return "" // Admit refuses it
 			}
@@ -93,11 +92,11 @@ func (c *Channels) open() error {
 			return conn, err
 		},
 		Admit: func(state tls.ConnectionState, token string) (gate.Caller, error) {
-			name, err := g.Identity.Peer(state)
+			name, err := self.Peer(state)
 			if err != nil {
 				return gate.Caller{}, err
 			}
-			shown, err := caller(name, token, c.s.account.Load())
+			shown, err := caller(name, token, c.cfg.Admission())
 			if err == nil {
 				err = c.places.spells(name.Name)
 			}
@@ -142,7 +141,7 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 		c.notes.put(address, "no queue manager answers there: "+err.Error())
 		return nil, "", err
 	}
-	self := c.s.cfg.Guard.Identity
+	self := c.cfg.Identity
 	shake := self.Client(identity.OneOf(self.Name().Network, identity.Manager))
 	if ch.Compress {
 		shake.NextProtos = []string{protocolPacked}

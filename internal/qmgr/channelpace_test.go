@@ -57,7 +57,7 @@ func TestRepliesThroughAChannelHaveAPace(t *testing.T) {
 func TestPacesOfSpeakers(t *testing.T) { synctest.Test(t, pacesOfSpeakers) }
 
 func pacesOfSpeakers(t *testing.T) {
-	at := newPlaces(&Server{cfg: ServerConfig{Log: slog.New(slog.DiscardHandler)}})
+	at := newPlaces(placesConfig{Log: slog.New(slog.DiscardHandler)})
 	pipe := transfer.StreamAgentOf("bob", transfer.ID{15: 1})
 	at.streams[pipe.StreamUser()] = "bob"
 	p := newPassage(at, "TWO")

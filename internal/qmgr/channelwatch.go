@@ -36,18 +36,18 @@ func (c *Channels) watch() {
 	for {
 		select {
 		case <-t.C:
-		case <-c.s.ending:
+		case <-c.cfg.Ending:
 			return
 		}
-		z, err := c.s.ns.Leafz(nil)
+		z, err := c.ns.Leafz(nil)
 		if err != nil {
 			continue
 		}
 		c.seen(connected, z.Leafs)
 		for _, name := range c.silent(z.Leafs, known, time.Now()) {
-			c.s.cfg.Log.Info("a channel has been silent; it is connected anew", slog.String("channel", name), slog.Duration("for", known[name].patient))
+			c.cfg.Log.Info("a channel has been silent; it is connected anew", slog.String("channel", name), slog.Duration("for", known[name].patient))
 			if err := c.renew(name); err != nil {
-				c.s.cfg.Log.Warn("a channel cannot be connected anew", slog.String("channel", name), slog.Any("error", err))
+				c.cfg.Log.Warn("a channel cannot be connected anew", slog.String("channel", name), slog.Any("error", err))
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func (c *Channels) silent(leafs []*server.LeafInfo, known map[string]*silence, n
 	defer c.mu.Unlock()
 	for _, ch := range c.all {
 		for _, l := range leafs {
-			if !l.IsSpoke || l.Account != c.s.accountName || !c.leads(&ch, l) {
+			if !l.IsSpoke || l.Account != c.cfg.Account || !c.leads(&ch, l) {
 				continue
 			}
 			s := known[ch.Name]

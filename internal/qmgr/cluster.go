@@ -76,9 +76,10 @@ func routeURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// apply puts a cluster in the library's terms.
-func (c *Cluster) apply(s *Server, opts *server.Options) error {
-	if err := c.Check(s.cfg.Name); err != nil {
+// apply puts a cluster in the library's terms. name and i are those of the queue manager; admits returns an error for the
+// name of one that is no member.
+func (c *Cluster) apply(name string, i *identity.Identity, admits func(name string) error, opts *server.Options) error {
+	if err := c.Check(name); err != nil {
 		return err
 	}
 	host, port, err := splitListen("--cluster-listen", c.Listen)
@@ -118,14 +119,13 @@ func (c *Cluster) apply(s *Server, opts *server.Options) error {
 		WriteDeadline: routeDeadline, WriteTimeout: server.WriteTimeoutPolicyRetry,
 		Permissions: &server.RoutePermissions{Import: atHome(), Export: atHome()},
 	}
-	if g := s.cfg.Guard; g != nil {
-		i := g.Identity
+	if i != nil {
 		managers := identity.OneOf(i.Name().Network, identity.Manager)
 		opts.Cluster.TLSConfig = i.Equal(func(n identity.Name) error {
 			if err := managers(n); err != nil {
 				return err
 			}
-			return s.member.admits(n.Name)
+			return admits(n.Name)
 		})
 		opts.Cluster.TLSTimeout = routeTLSTimeout.Seconds()
 	}

@@ -33,7 +33,7 @@ func (m *member) remember() {
 		if s.taken() {
 			return
 		}
-		if noQuorum(s) != nil {
+		if m.quorum() != nil {
 			continue
 		}
 		now := maps.Clone(accepted)
@@ -65,7 +65,7 @@ func (m *member) remember() {
 			continue
 		}
 		if err := s.saveMarks(marks{1, false, now}); err != nil {
-			s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+			s.cfg.log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
 			continue
 		}
 		s.known = now
@@ -76,7 +76,7 @@ func (m *member) remember() {
 func (m *member) leaderMark(name string) (mark, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	st, err := m.s.about.js().Stream(ctx, name)
+	st, err := m.own.js().Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return mark{}, nil
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/time/rate"
 
 	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/tap"
@@ -33,7 +32,7 @@ const (
 // ConnConfig names the queue manager to connect to, and the identity of the connection.
 type ConnConfig struct {
 	URL    string      // nats://HOST:PORT, or several with commas between for a cluster
-	Server *Server     // instead of URL: the queue manager of this process (bindings mode)
+	Server Local       // instead of URL: the queue manager of this process (bindings mode)
 	Name   string      // shown to the queue manager's operator; default "ferry"
 	Self   string      // the token for its questions and answers; default: that of Name
 	TCP    tcp.Options // of the connections over TCP
@@ -69,46 +68,41 @@ type ConnConfig struct {
 	libraryTLS *tls.Config // of the library, on top of the tap; for measuring
 }
 
+// A Local is the queue manager of this process.
+type Local interface {
+	Name() string
+	Host() string // its address for other hosts; "" for every address of the host
+	InProcessConn() (net.Conn, error)
+	about() about
+	// Quorum returns an error if messages can neither be stored nor delivered at present.
+	Quorum() error
+	// Notice has the queue manager called degraded for an hour.
+	Notice(finding string)
+}
+
 // A Conn is the connection to a queue manager: a control and a data connection, and one
 // for bulk data once it is needed. They come back by themselves for as long as the Conn is not closed.
 // All methods may be called from any goroutine. Messages other than those of
 // PublishData travel compressed where that makes them smaller (compress.Messages) and
 // packRate allows, answers at any rate, and are handed out plain.
 type Conn struct {
-	cfg     ConnConfig
-	where   string // names the queue manager in sentences
-	secret  string // of its inboxes; no two Conns share one
-	inboxes atomic.Uint64
+	cfg ConnConfig
+	*base
 
 	control, data *link
 	bulk          bulk
 	placing       placing
 	amounts       amounts
 	keeper        keeper
-	packer        packer
-
-	ctx   context.Context // ends with Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
 
 	ensuring sync.Mutex // one Ensure at a time
 	witness  *witness
 	findings findings
-	unstored atomic.Pointer[string]         // why the last message was not stored
-	passing  atomic.Pointer[string]         // the present faults of the cluster
-	stray    atomic.Pointer[transfer.Error] // the queue manager at the address is of another network; nil: it is not
+	unstored atomic.Pointer[string] // why the last message was not stored
+	passing  atomic.Pointer[string] // the present faults of the cluster
 	doubting atomic.Bool
 
-	mu    sync.Mutex
-	facts Facts
-	links changes
-	wake  chan struct{}
-}
-
-// changes count how often the control and the data connection came up, and were lost.
-type changes struct {
-	ups, downs int
-	why        error // of the last loss
+	facts Facts // guarded by mu
 }
 
 // Connect connects to a queue manager and makes the streams that are missing.
@@ -137,12 +131,12 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	}
 	cfg.URL = shuffled(cfg.URL)
 
-	c := &Conn{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), witness: newWitness(),
-		packer: packer{rate.NewLimiter(packRate, packRate)}, amounts: newAmounts()}
+	c := &Conn{cfg: cfg, witness: newWitness(), amounts: newAmounts(),
+		base: newBase(linkConfig{name: cfg.Name, self: cfg.Self, url: cfg.URL, local: cfg.Server, tcp: cfg.TCP, tls: cfg.TLS, libraryTLS: cfg.libraryTLS, identity: cfg.Identity, jwts: cfg.jwts,
+			onRefused: cfg.OnRefused, log: cfg.Log}, where)}
 	c.passing.Store(new(string))
-	c.ctx, c.end = context.WithCancel(context.Background())
-	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
-	c.bulk.link = newLink(c, roleBulk)
+	c.control, c.data = newLink(c.base, roleControl), newLink(c.base, roleData)
+	c.bulk.c, c.bulk.link = c, newLink(c.base, roleBulk)
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
@@ -161,7 +155,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if a, ok := c.keeper.(asker); ok {
 		c.background(func() { c.placing.keep(a) })
 	}
-	for _, l := range links(c) {
+	for _, l := range linksOf(c) {
 		c.background(func() { c.watch(l) })
 	}
 	return c, nil
@@ -189,17 +183,8 @@ func (cfg *ConnConfig) jwts() identity.JWTs {
 	return cfg.Identity.JWTs()
 }
 
-// background runs f in a goroutine that Close waits for.
-func (c *Conn) background(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() == nil {
-		c.tasks.Go(f)
-	}
-}
-
-// links returns the connections of a Conn.
-func links(c *Conn) []*link {
+// linksOf returns the connections of a Conn.
+func linksOf(c *Conn) []*link {
 	if c.data == c.control {
 		return []*link{c.control}
 	}
@@ -274,7 +259,7 @@ func (c *Conn) first(ctx context.Context) error {
 func (c *Conn) attempt(ctx context.Context) error {
 	var both sync.WaitGroup
 	var failed [2]error
-	for n, l := range links(c) {
+	for n, l := range linksOf(c) {
 		if l.now.Load() == nil {
 			both.Go(func() { failed[n] = l.dial(ctx) })
 		}
@@ -289,7 +274,7 @@ func (c *Conn) attempt(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if s := c.cfg.Server; s != nil {
-		if err := noQuorum(s); err != nil {
+		if err := s.Quorum(); err != nil {
 			if c.cfg.Early || c.cfg.Asks {
 				return nil
 			}
@@ -373,16 +358,6 @@ func (c *Conn) noticed(finding string) {
 	}
 }
 
-// A packer compresses messages, of up to a number of bytes in a second.
-type packer struct{ bytes *rate.Limiter }
-
-func (p packer) pack(message []byte) []byte {
-	if !p.bytes.AllowN(time.Now(), min(len(message), packRate)) {
-		return message
-	}
-	return compress.Messages.Pack(message)
-}
-
 // Publish sends a message on the control connection. It fails at once when that is down. A nil error does not mean that
 // the message arrives.
 func (c *Conn) Publish(subject string, data []byte) error {
@@ -393,11 +368,6 @@ func (c *Conn) Publish(subject string, data []byte) error {
 func PublishPlain(c *Conn, subject string, data []byte) error {
 	return c.control.publish(subject, data)
 }
-
-// packRate is the number of bytes of messages, answers apart, that a Conn compresses in a second; a message counts as a
-// second's worth at most. Compressing is for slow links, and takes 40 µs for an acknowledgement. A link that carries
-// more messages than this beside its data is not slow: the slowest one carries 8 KB of all in a second.
-const packRate = 32 << 10
 
 // unpacked returns a message in its sender's form. It returns a message that cannot be restored unchanged, for its
 // reader to refuse.
@@ -482,7 +452,7 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 func (c *Conn) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	for _, l := range links(c) {
+	for _, l := range linksOf(c) {
 		if err := l.roundTrip(ctx); err != nil {
 			return c.explain(err, l.role, 0)
 		}

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/transfer"
-
 	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/transfer"
 )
 
 func TestMessagesArriveInOrder(t *testing.T) {

@@ -140,6 +140,21 @@ func (e *errand) ofPipe(asker string) bool {
 	return false
 }
 
+// A Forwarder knows the places of agents and the messages at other queue managers, and has tasks done there.
+type Forwarder interface {
+	// Came takes a place that the holder of the token asker has given, and returns the time of the newest known place
+	// of the same identity.
+	Came(asker string, place []byte) (newest int64, err error)
+	// Stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
+	Stays(token string) bool
+	// StoredAt returns the token of the queue manager that does a task; empty: this one.
+	StoredAt(t storeTask) string
+	// AskStore has another queue manager do a task.
+	AskStore(ctx context.Context, at, asker string, t storeTask) (storeResult, error)
+	// Others returns the tokens of the other queue managers that may have messages of an identity.
+	Others(token string) []string
+}
+
 // A registrar does errands.
 type registrar struct {
 	where  string // names the queue manager in sentences
@@ -151,8 +166,8 @@ type registrar struct {
 	pipes  pipeBook
 	// admit takes new claims of the authority; nil: they arrive in another way.
 	admit    func(roles.Claims) error
-	may      Rules      // checks the rules; nil: they are not known here
-	forwards *forwarder // knows the messages at other queue managers; nil: there are none
+	may      Rules     // checks the rules; nil: they are not known here
+	forwards Forwarder // knows the messages at other queue managers; nil: there are none
 	// leads returns an error if a stream has no leader at present; "" stands for all streams. nil: an operation on the
 	// stream shows that.
 	leads func(Stream) error
@@ -225,7 +240,7 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 		defer cancel()
 		res, err := r.do(ctx, asker, body)
 		if err == nil && res.Store != nil && res.Store.read != nil {
-			if err = res.Store.read(ctx, func(s storeResult, data []byte) { answer(s.withData(data)) }); err == nil {
+			if err = res.Store.read(ctx, func(s storeResult, data []byte) { answer(withData(s, data)) }); err == nil {
 				return
 			}
 		}
@@ -235,16 +250,22 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 
 // hands tells the registrar about f, which removes messages from the store before their reader reads them, and which
 // knows the messages at other queue managers.
-func (r *registrar) hands(f *forwarder) {
+func (r *registrar) hands(f Forwarder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forwards = f
 }
 
-func (r *registrar) forwarder() *forwarder {
+func (r *registrar) forwarder() Forwarder {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.forwards
+}
+
+// stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
+func (r *registrar) stays(token string) bool {
+	f := r.forwarder()
+	return f == nil || f.Stays(token)
 }
 
 func (r *registrar) leave(asker string, bytes int) {
@@ -330,9 +351,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	}
 
 	if f := r.forwarder(); f != nil && len(e.Place) > 0 {
-		if res.Placed, err = f.come(e.Place); err != nil {
-			f.quiet.Dropped(shortened(asker, maxToken), "take place of client failed", "error", err)
-		}
+		res.Placed, err = f.Came(asker, e.Place)
 	}
 	if e.Op == opPlace {
 		return res, err
@@ -377,7 +396,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	case opStanding:
 		var s Standing
 		s, err = r.keeper.standing(ctx, q)
-		if _, token, _ := strings.Cut(e.Durable, "-"); !r.forwarder().stays(token) {
+		if _, token, _ := strings.Cut(e.Durable, "-"); !r.stays(token) {
 			s, err = unknownStanding(s, err)
 		}
 		res.Standing = &s
@@ -598,7 +617,7 @@ func Notice(ctx context.Context, c *Conn, finding string) error {
 		return err
 	}
 	if s := c.cfg.Server; s != nil {
-		s.noticed("%s", finding)
+		s.Notice(finding)
 	}
 	return nil
 }

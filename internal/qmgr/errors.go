@@ -33,28 +33,6 @@ const (
 // errNoJetStream is the error of Ensure for a NATS server without JetStream.
 var errNoJetStream = errors.New("the queue manager has no JetStream")
 
-// away returns the error of an operation without a connection.
-func (c *Conn) away() error {
-	if c.ctx.Err() != nil {
-		return errClosed
-	}
-	if e := c.stray.Load(); e != nil {
-		return &transfer.Error{Kind: transfer.KindNoManager, Text: e.Text, Hint: e.Hint, Err: e}
-	}
-	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s is not connected", c.where)
-}
-
-// explain translates an error of the library. Size is that of the message in bytes.
-func (c *Conn) explain(err error, subject string, size int) error {
-	switch {
-	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected),
-		errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrConnectionReconnecting),
-		errors.Is(err, jetstream.ErrConnectionClosed):
-		return c.away()
-	}
-	return explain(err, "the queue manager at "+c.where, subject, size, c.Facts().MaxPayload)
-}
-
 // explain translates an error of the library on a connection that is there. Where names the queue manager, size is that
 // of the message and limit that of any, in bytes.
 func explain(err error, where, subject string, size int, limit int64) error {

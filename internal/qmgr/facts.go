@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -53,10 +54,10 @@ func (a *about) present() *string {
 
 const syncAlways = "always"
 
-func (s *Server) aboutMe() about {
+func (s *Server) about() about {
 	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
 		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
-	a.Short = shortOf(s)
+	a.Short = shortOf(s.disk)
 	if m := s.member; m != nil {
 		p := m.now.Load()
 		a.Cluster, a.Passing = m.note.Cluster, p.text(m)
@@ -75,18 +76,17 @@ type responder struct {
 }
 
 func answerAbout(s *Server) (*responder, error) {
-	own, err := newOwnConn(s, false)
+	own, err := newOwnConn(s.ns, s.cfg.identity(), false, s.cfg.Log)
 	if err != nil {
 		return nil, noAnswer(s, err)
 	}
-	library := library{js: own.js, ackWait: defaultTimes.ackWait, maxStored: s.cfg.MaxStored}
+	library := library{js: own.js, ackWait: ackWait, maxStored: s.cfg.MaxStored}
 	r := &responder{own, newRegistrar("queue manager "+s.cfg.Name, library)}
-	r.registrar.leads = func(of Stream) error { return leaderless(s, of) }
-	r.registrar.room = func(bytes, messages int) (func(), error) { return s.room.take(s, bytes, messages) }
+	r.registrar.room = func(bytes, messages int) (func(), error) { return s.room.take(s.disk, bytes, messages) }
 	r.registrar.members = s.Members
 	r.registrar.notice = func(finding string) { s.noticed("%s", finding) }
 	if s.member != nil {
-		r.registrar.remove = s.member.remove
+		r.registrar.leads, r.registrar.remove = s.member.leads, s.member.remove
 	}
 	if s.cfg.Guard != nil {
 		r.registrar.may = s.cfg.Guard.May
@@ -111,6 +111,11 @@ func answerAbout(s *Server) (*responder, error) {
 	return r, nil
 }
 
+// noAnswer returns the error of a queue manager that cannot start because it does not reach itself.
+func noAnswer(s *Server, err error) error {
+	return transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
+}
+
 // answer answers a question to the queue manager. A question without a body asks for about.
 func (r *responder) answer(s *Server, m *nats.Msg) {
 	if answer, ok := bytes.CutPrefix(m.Data, []byte(refusedWord)); ok { // of the gate, or of a client that then hears itself
@@ -128,7 +133,7 @@ func (r *responder) answer(s *Server, m *nats.Msg) {
 		r.registrar.take(wire.LastToken(m.Subject), body, func(answer []byte) { answerInParts(r.conn(), m.Reply, answer) })
 		return
 	}
-	if answer, err := json.Marshal(s.aboutMe()); err == nil {
+	if answer, err := json.Marshal(s.about()); err == nil {
 		m.Respond(answer)
 	}
 }
@@ -149,18 +154,16 @@ func (c *Conn) learn(ctx context.Context) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.facts = f
+		c.maxPayload.Store(f.MaxPayload)
 	}()
 
 	if c.cfg.Server != nil {
 		f.InProcess = true
 		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
-		f.Linked = len(c.cfg.Server.channels.List()) > 0
-		a := c.cfg.Server.aboutMe()
+		a := c.cfg.Server.about()
 		c.noticed(a.Degraded)
 		c.passing.Store(a.present())
-		if s := c.cfg.Server; s.member != nil {
-			f.Cluster = s.cfg.Cluster.Name
-		}
+		f.Linked, f.Cluster = a.Linked, a.Cluster
 		return
 	}
 

@@ -54,7 +54,7 @@ func (t *farTask) check() error {
 func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 	t := b.Store
 	err := t.check()
-	if err == nil && f.places.guard != nil {
+	if err == nil && f.places.identity != nil {
 		of := []string{t.Asker}
 		if t.Task.Do == storeClear {
 			of = clearers
@@ -66,7 +66,7 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 		}
 	}
 	if err == nil && t.Task.Do != storeClear && f.whereIs(t.Asker) == f.self {
-		err = transfer.Errorf(transfer.KindBusy, "%s is at queue manager %s, and asks there itself", t.Asker, f.s.cfg.Name)
+		err = transfer.Errorf(transfer.KindBusy, "%s is at queue manager %s, and asks there itself", t.Asker, f.cfg.Name)
 	}
 	var body []byte
 	if err == nil {
@@ -77,13 +77,13 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 		answer(resultOf(errandResult{}, err))
 		return
 	}
-	f.s.about.registrar.take(t.Asker, body, answer)
+	f.cfg.Take(t.Asker, body, answer)
 }
 
 // whereIs returns the token of the queue manager in the latest place of an agent; empty if it is not known.
 func (f *forwarder) whereIs(agent string) string {
 	at := f.places.where(agent)
-	if at != "" && f.places.guard == nil {
+	if at != "" && f.places.identity == nil {
 		return at // agents say the cluster's name themselves
 	}
 	if at != "" {
@@ -92,8 +92,8 @@ func (f *forwarder) whereIs(agent string) string {
 	return at
 }
 
-// storedAt returns the token of the queue manager that does a task; empty: this one.
-func (f *forwarder) storedAt(t storeTask) string {
+// StoredAt returns the token of the queue manager that does a task; empty: this one.
+func (f *forwarder) StoredAt(t storeTask) string {
 	at := t.At
 	if at == "" && t.Do == storeOutgoing && t.Peer != "" {
 		at = f.whereIs(t.Peer)
@@ -108,7 +108,7 @@ func (f *forwarder) storedAt(t storeTask) string {
 func (r *registrar) store(ctx context.Context, asker string, t storeTask) (storeResult, error) {
 	f, at := r.forwarder(), ""
 	if f != nil {
-		at = f.storedAt(t)
+		at = f.StoredAt(t)
 	}
 	if at == "" && t.Do == storeOutgoing && r.room != nil { // before an agent stores a part
 		done, err := r.room(0, 0)
@@ -123,7 +123,7 @@ func (r *registrar) store(ctx context.Context, asker string, t storeTask) (store
 	if !slices.Contains(farTasks, t.Do) || len(at) > maxToken || transfer.Token(at) != at {
 		return storeResult{}, transfer.Errorf(transfer.KindUsage, "%.40q is not done at queue manager %.80q with what is stored", t.Do, at)
 	}
-	res, err := f.askStore(ctx, at, asker, t)
+	res, err := f.AskStore(ctx, at, asker, t)
 	res.At = at
 	return res, err
 }
@@ -137,12 +137,8 @@ func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
 		if err = errors.Join(err, failed); f == nil {
 			continue
 		}
-		elsewhere := f.domains()
-		if at := f.whereIs(token); at != "" && at != f.self && !slices.Contains(elsewhere, at) {
-			elsewhere = append(elsewhere, at) // it may not have been heard yet
-		}
-		for _, at := range elsewhere {
-			if _, failed := f.askStore(ctx, at, token, storeTask{Do: storeClear}); failed != nil && transfer.KindOf(failed) != transfer.KindUnreachable {
+		for _, at := range f.Others(token) {
+			if _, failed := f.AskStore(ctx, at, token, storeTask{Do: storeClear}); failed != nil && transfer.KindOf(failed) != transfer.KindUnreachable {
 				err = errors.Join(err, failed) // a queue manager that is gone for ever must not prevent it
 			}
 		}
@@ -150,8 +146,17 @@ func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
 	return err
 }
 
-// askStore has another queue manager do a task.
-func (f *forwarder) askStore(ctx context.Context, at, asker string, t storeTask) (storeResult, error) {
+// Others returns the tokens of the other queue managers that can be reached, and of the one that an identity is at.
+func (f *forwarder) Others(token string) []string {
+	all := f.domains()
+	if at := f.whereIs(token); at != "" && at != f.self && !slices.Contains(all, at) {
+		all = append(all, at) // it may not have been heard yet
+	}
+	return all
+}
+
+// AskStore has another queue manager do a task.
+func (f *forwarder) AskStore(ctx context.Context, at, asker string, t storeTask) (storeResult, error) {
 	f.mu.Lock()
 	blocked := time.Now().Before(f.blocked[at])
 	f.mu.Unlock()
@@ -213,7 +218,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		return
 	}
 	class, to := wire.ClassOf(subject)
-	if !f.s.limits.knows(to) {
+	if !f.cfg.Limits.knows(to) {
 		f.own.conn().Publish(inbox, streamError(notEnrolled(to)))
 		return
 	}
@@ -221,7 +226,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 	if via == f.self {
 		via = ""
 	}
-	if err := f.s.limits.admit(class, quota.Message{Subject: subject, Member: from, Destination: to, Via: via, Size: len(data)}); err != nil {
+	if err := f.cfg.Limits.admit(class, quota.Message{Subject: subject, Member: from, Destination: to, Via: via, Size: len(data)}); err != nil {
 		f.own.conn().Publish(inbox, streamError(noShare(err)))
 		return
 	}

@@ -104,7 +104,7 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
 	two := linked(t, a, "TWO", to(one))
-	two.about.registrar.keeper = library{js: two.about.js, ackWait: defaultTimes.ackWait, maxStored: MinMaxStored}
+	two.answers.registrar.keeper = library{js: two.answers.js, ackWait: defaultTimes.ackWait, maxStored: MinMaxStored}
 	running(t, two)
 	cb := as(t, a, two, "BETA")
 	beats(t, cb, "BETA")

@@ -34,7 +34,7 @@ func follow(c *Conn) {
 		var a about
 		alone := time.Duration(0)
 		if server := c.cfg.Server; server != nil {
-			a = server.aboutMe()
+			a = server.about()
 		} else if !askManager(c.ctx, c, s.nc, &a) {
 			if c.cfg.Identity != nil || addresses(c) < 2 {
 				continue // it may be busy, or has no service that answers
@@ -63,7 +63,7 @@ func follow(c *Conn) {
 		c.cfg.Log.Warn("the queue manager is without the others of its cluster; connecting to another one", slog.String("at", here(c)))
 		left, mute = time.Now(), 0
 		pause = min(2*pause, leaveMost)
-		for _, l := range append(links(c), c.bulk.link) {
+		for _, l := range append(linksOf(c), c.bulk.link) {
 			if sock := l.socket.Load(); sock != nil {
 				sock.Close()
 			}
@@ -118,7 +118,8 @@ func (w *witness) doubtful() bool {
 // none, or without a cluster. Stores reports whether messages are stored all the same.
 func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool) {
 	if server := c.cfg.Server; server != nil {
-		return server.Passing(), noQuorum(server) == nil
+		a := server.about()
+		return a.Passing, !a.NoQuorum
 	}
 	var a about
 	if s := c.control.now.Load(); s == nil || !c.control.up.Load() || !askManager(ctx, c, s.nc, &a) {

@@ -12,9 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/quota"
+	"ferry/internal/security/identity"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -27,7 +30,7 @@ import (
 // There is no reader for each agent that is elsewhere: messages are looked up by their subjects and deleted by their
 // numbers.
 type forwarder struct {
-	s     *Server
+	cfg   forwardConfig
 	own   *ownConn
 	data  *ownConn // in the account for data; nil in a network without identities
 	self  string   // the token of the queue manager, or of its cluster
@@ -72,21 +75,53 @@ const (
 	agentAway     = time.Minute
 )
 
+// A forwardConfig describes the queue manager that forwards messages.
+type forwardConfig struct {
+	Name      string
+	Domain    string             // its token, or that of its cluster
+	Cluster   string             // its cluster; "": none
+	Account   string             // that has the queues
+	Identity  *identity.Identity // nil: the network has none
+	MaxStored int64              // bytes of stored delivery; 0: the default
+	Own       *ownConn
+	NS        *server.Server
+	Channels  *Channels
+	Places    *places
+	Limits    forwardLimits            // nil: there are none
+	Mates     func() []string          // the names of the other members of its cluster
+	Routes    func() map[string]uint64 // the connected ones, with the number of the newest connection of each
+	// Take has an errand of the holder of a token done, in its turn.
+	Take     func(asker string, body []byte, answer func([]byte))
+	URL      func() string
+	Standing func() string // its faults; "" for none
+	// Found notes a finding, and reports whether it is new.
+	Found func(finding string) bool
+	Log   *slog.Logger
+}
+
+// forwardLimits bound the messages that other queue managers forward.
+type forwardLimits interface {
+	// knows reports whether an agent, by its token, may be one of the network.
+	knows(token string) bool
+	// admit charges a message for a stream.
+	admit(class wire.Class, m quota.Message) error
+}
+
 // startForwarder starts to forward messages, and to take them from others.
-func startForwarder(s *Server) (*forwarder, error) {
-	f := &forwarder{s: s, places: s.channels.places, own: s.about.ownConn, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
+func startForwarder(cfg forwardConfig) (*forwarder, error) {
+	f := &forwarder{cfg: cfg, places: cfg.Places, own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
 		due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.announcer = newAnnouncer(f)
 	desk := newForwardDesk(f)
 	hears := map[string]nats.MsgHandler{
-		wire.AllManagers:                    f.announced,
-		wire.AllForwarded(f.self):           desk.asked,
-		wire.AllForwarded(s.channels.token): desk.asked,
-		"ferry.command.*.*":                 f.stored,
-		"ferry.control.*.*":                 f.stored,
+		wire.AllManagers:                      f.announced,
+		wire.AllForwarded(f.self):             desk.asked,
+		wire.AllForwarded(cfg.Channels.token): desk.asked,
+		"ferry.command.*.*":                   f.stored,
+		"ferry.control.*.*":                   f.stored,
 	}
-	if s.cfg.Guard == nil {
+	if cfg.Identity == nil {
 		hears[wire.AllBeats] = f.beat
 	} else {
 		hears[wire.AllPlaces] = f.came
@@ -101,9 +136,9 @@ func startForwarder(s *Server) (*forwarder, error) {
 			return nil, err
 		}
 	}
-	if s.cfg.identity() != nil {
+	if cfg.Identity != nil {
 		var err error
-		if f.data, err = newOwnConn(s, true); err == nil {
+		if f.data, err = newOwnConn(cfg.NS, cfg.Identity, true, cfg.Log); err == nil {
 			err = f.data.subscribe(wire.AllShelved(f.self), "store", f.shelve)
 		}
 		if err != nil {
@@ -113,7 +148,7 @@ func startForwarder(s *Server) (*forwarder, error) {
 	}
 	f.tasks.Go(f.run)
 	f.tasks.Go(desk.run)
-	if s.cfg.Guard != nil {
+	if cfg.Identity != nil {
 		f.tasks.Go(f.place)
 	}
 	f.tasks.Go(f.events)
@@ -221,7 +256,7 @@ func (f *forwarder) run() {
 // leads reports whether this queue manager forwards the messages of a stream. In a cluster, that is the leader of the
 // stream.
 func (f *forwarder) leads(stream Stream) bool {
-	return f.s.member == nil || f.s.ns.JetStreamIsStreamLeader(f.s.accountName, string(stream))
+	return f.cfg.Cluster == "" || f.cfg.NS.JetStreamIsStreamLeader(f.cfg.Account, string(stream))
 }
 
 // lookAtAll finds the stored messages for agents that are connected elsewhere.
@@ -267,7 +302,7 @@ func (f *forwarder) forget(now time.Time) {
 // noticed does the work of Server.noticed for findings that other queue managers cause: it logs one line in a minute.
 func (f *forwarder) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
-	if f.s.findings.add(finding, time.Now()) {
+	if f.cfg.Found(finding) {
 		f.quiet.Warn("the queue manager is degraded", "error", finding)
 	}
 }
@@ -435,9 +470,9 @@ func (f *forwarder) inbox(of string) string {
 	return wire.InboxSubject(wire.Manager, storeToken+of, secretFor(f.secret, of), f.inboxes.Add(1))
 }
 
-// stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
-func (f *forwarder) stays(token string) bool {
-	if f == nil || len(f.s.channels.List()) == 0 {
+// Stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
+func (f *forwarder) Stays(token string) bool {
+	if len(f.cfg.Channels.List()) == 0 {
 		return true
 	}
 	return f.places.stays(token)

@@ -47,12 +47,13 @@ type claimsNote struct {
 	Claims  roles.Claims `json:"claims"`
 }
 
-// attend has a member hear the others.
+// attend has a member hear the others. own is the connection of the queue manager to itself.
 func (m *member) attend(own *ownConn) error {
+	m.own = own
 	err := own.subscribe(helloSubject, "", m.heard)
 	err2 := own.subscribe(claimsSubject, "", m.admitted)
 	err3 := own.subscribe(figureSubject, "", func(msg *nats.Msg) {
-		if data, err := json.Marshal(figuresOf(m.s)); err == nil && msg.Reply != "" && string(msg.Data) == m.s.cfg.Cluster.Name {
+		if data, err := json.Marshal(figuresOf(m.s, m.hostURL(), m)); err == nil && msg.Reply != "" && string(msg.Data) == m.cluster.Name {
 			msg.Respond(data)
 		}
 	})
@@ -62,22 +63,20 @@ func (m *member) attend(own *ownConn) error {
 func (m *member) publish(subject string, v any) {
 	data, err := json.Marshal(v)
 	if err == nil {
-		err = m.s.about.conn().Publish(subject, data)
+		err = m.own.conn().Publish(subject, data)
 	}
 	if err != nil {
-		m.s.cfg.Log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))
+		m.s.cfg.log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))
 	}
 }
 
 // hello publishes the hello of this member.
 func (m *member) hello() {
-	h := hello{V: 1, Cluster: m.s.cfg.Cluster.Name, Name: m.s.cfg.Name, URL: urlOf(m.s), Version: server.VERSION, MaxPayload: serverMaxPayload}
+	h := hello{V: 1, Cluster: m.cluster.Name, Name: m.s.cfg.name, URL: m.hostURL(), Version: server.VERSION, MaxPayload: serverMaxPayload}
 	m.mu.Lock()
 	h.Removed = m.note.Removed
 	m.mu.Unlock()
-	if a := m.s.account.Load(); a != nil {
-		h.Number = number(a.account)
-	}
+	h.Number = m.number()
 	m.publish(helloSubject, h)
 }
 
@@ -88,7 +87,7 @@ func (m *member) heard(msg *nats.Msg) {
 	if len(msg.Data) > maxAnnouncement {
 		return
 	}
-	if err := json.Unmarshal(msg.Data, &h); err != nil || h.V != 1 || h.Cluster != m.s.cfg.Cluster.Name || h.Name == m.s.cfg.Name {
+	if err := json.Unmarshal(msg.Data, &h); err != nil || h.V != 1 || h.Cluster != m.cluster.Name || h.Name == m.s.cfg.name {
 		return
 	}
 	m.mu.Lock()
@@ -97,7 +96,7 @@ func (m *member) heard(msg *nats.Msg) {
 	}
 	m.mu.Unlock()
 	m.gone(h.Removed...)
-	if a := m.s.account.Load(); a != nil && h.Number < number(a.account) {
+	if h.Number < m.number() {
 		m.tell()
 	}
 }
@@ -111,19 +110,19 @@ func (m *member) tell() {
 		m.told = time.Now()
 	}
 	m.mu.Unlock()
-	if !again && m.s.cfg.Guard != nil && !failpoint.Planted("claims-not-passed-on") {
-		m.publish(claimsSubject, claimsNote{1, m.s.cfg.Cluster.Name, claimsOf(m.s)})
+	if !again && m.s.cfg.identity != nil && !failpoint.Planted("claims-not-passed-on") {
+		m.publish(claimsSubject, claimsNote{1, m.cluster.Name, m.claims()})
 	}
 }
 
 // admitted takes the claims from another member.
 func (m *member) admitted(msg *nats.Msg) {
 	var n claimsNote
-	if err := json.Unmarshal(msg.Data, &n); err != nil || n.V != 1 || n.Cluster != m.s.cfg.Cluster.Name || m.s.cfg.Guard == nil {
+	if err := json.Unmarshal(msg.Data, &n); err != nil || n.V != 1 || n.Cluster != m.cluster.Name || m.s.cfg.identity == nil {
 		return
 	}
 	// Older claims, and this member's own ones coming back, are refused as a conflict.
-	if err := m.s.admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
-		m.s.cfg.Log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
+	if err := m.admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
+		m.s.cfg.log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
 	}
 }

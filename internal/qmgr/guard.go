@@ -3,7 +3,6 @@ package qmgr
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"reflect"
@@ -283,32 +282,4 @@ func signedIn(i *identity.Identity, jwts func() identity.JWTs, data bool) nats.O
 			return all.User, nil
 		},
 		func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) })
-}
-
-// isRefusal reports whether a server has refused an identity.
-func isRefusal(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)
-}
-
-// refused explains the failure of a connection between a queue manager and an identity.
-func refused(c *Conn, err error) error {
-	if c.cfg.Identity == nil {
-		return err
-	}
-	header, op := tls.RecordHeaderError{}, (*net.OpError)(nil)
-	who, other := c.cfg.Identity.Name(), (*identity.OtherNetwork)(nil)
-	switch e := (*transfer.Error)(nil); {
-	case errors.As(err, &other):
-		return &transfer.Error{Kind: transfer.KindDenied, Err: other,
-			Text: fmt.Sprintf("the queue manager at %s belongs to another network: to %s, and not to %s", c.where, other.Network, who.Network),
-			Hint: "check the address; where its directory was lost, restore that from its backup; to join its network, have a token made there with `ferry token create`"}
-	case errors.As(err, &e) && e.Kind == transfer.KindDenied:
-		return transfer.Errorf(transfer.KindDenied, "what answers at %s is no queue manager of the network %s: %w", c.where, who.Network, err)
-	case errors.As(err, &header):
-		return transfer.Errorf(transfer.KindDenied, "what answers at %s speaks without TLS: it is no queue manager of the network %s", c.where, who.Network)
-	case errors.As(err, &op) && op.Op == "remote error", isRefusal(err):
-		return transfer.Errorf(transfer.KindDenied, "the queue manager at %s refuses the identity %s: %w", c.where, who, err).
-			WithHint("it may have been revoked or have ended; a new one comes with a token of `ferry token create`")
-	}
-	return err
 }

@@ -106,9 +106,9 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 	}
 	eventually(t, "it answers again", answers)
 	for range 2 { // the library gives it up
-		before := s.about.conn()
+		before := s.answers.conn()
 		before.Close()
-		eventually(t, "it is made anew", func() bool { return s.about.conn() != before })
+		eventually(t, "it is made anew", func() bool { return s.answers.conn() != before })
 		eventually(t, "it answers", answers)
 		eventually(t, "it hears", func() bool {
 			must(t, trusted(t, s).Publish(wire.ManagerSubject("TWO"), []byte(`{"v":1,"name":"TWO","domain":"TWO"}`)))
@@ -159,7 +159,7 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 		at.Put("", subject, []byte("x"))
 	}
 	must(t, at.Put("", good.subject(), []byte("x")).Wait(testContext(t)))
-	st, err := s.about.js().Stream(testContext(t), string(StreamStore))
+	st, err := s.answers.js().Stream(testContext(t), string(StreamStore))
 	must(t, err)
 	if n := st.CachedInfo().State.NumSubjects; n != 1 {
 		t.Errorf("something is stored on %d subjects", n)

@@ -20,11 +20,6 @@ func (c *Conn) Self() string { return c.cfg.Self }
 // Identity returns the identity of the Conn. It is nil where the queue manager asks for none.
 func (c *Conn) Identity() *identity.Identity { return c.cfg.Identity }
 
-// NewInbox returns a subject for the answers of the holder of a token. No other party uses that subject.
-func (c *Conn) NewInbox(of string) string {
-	return wire.InboxSubject(c.cfg.Self, of, secretFor(c.secret, of), c.inboxes.Add(1))
-}
-
 // newSecret returns the secret part of a Conn's inboxes, which others cannot guess.
 func newSecret() string { return rand.Text() }
 

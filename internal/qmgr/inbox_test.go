@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-
-	"github.com/nats-io/nats.go"
 )
 
 // NewInbox and Request make inboxes, and an answer goes nowhere else: neither to a subject that is none, nor to a

@@ -32,7 +32,7 @@ const (
 
 // Degraded returns a text of the losses of the store, for an hour after they were noticed. It adds a failure to write
 // to the store, as long as that lasts. It returns "" for a sound store.
-func (s *Server) Degraded() string {
+func (s *disk) Degraded() string {
 	found := s.findings.text(time.Now())
 	if why := s.broken.Load(); why != nil {
 		return strings.TrimSuffix(*why+"; "+found, "; ")
@@ -40,10 +40,13 @@ func (s *Server) Degraded() string {
 	return found
 }
 
-func (s *Server) noticed(format string, args ...any) {
+// Notice has the queue manager called degraded for an hour.
+func (s *disk) Notice(finding string) { s.noticed("%s", finding) }
+
+func (s *disk) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
 	if s.findings.add(finding, time.Now()) {
-		s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", finding))
+		s.cfg.log.Warn("the queue manager is degraded", slog.String("error", finding))
 	}
 }
 
@@ -51,16 +54,16 @@ func (s *Server) noticed(format string, args ...any) {
 // reports a store that differs from its marks. It puts aside a stream that cannot be read in full. It begins a new
 // stream with the readable commands: the library would lose more of the stream with every restart, also of later
 // messages.
-func (s *Server) inspect(opts *server.Options) error {
+func (s *disk) inspect(opts *server.Options) error {
 	was := s.loadMarks()
-	if err := os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir)); err != nil {
+	if err := os.RemoveAll(filepath.Join(s.cfg.dir, rescueDir)); err != nil {
 		return err
 	}
 
 	if err := s.takeOver(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(s.cfg.dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		for _, m := range was.Streams {
 			if m.Last > 0 {
 				s.noticed("its store has gone: what was stored in it is lost")
@@ -73,11 +76,11 @@ func (s *Server) inspect(opts *server.Options) error {
 	if err := holdBatches(s, opts); err != nil {
 		return err
 	}
-	x, err := s.examine(opts, s.cfg.Dir)
+	x, err := s.examine(opts, s.cfg.dir)
 	if err == nil && len(x.readers) > 0 {
 		x.close()
 		if err = s.dropReaders(x.readers); err == nil {
-			x, err = s.examine(opts, s.cfg.Dir)
+			x, err = s.examine(opts, s.cfg.dir)
 		}
 	}
 	if err != nil {
@@ -89,7 +92,7 @@ func (s *Server) inspect(opts *server.Options) error {
 	if err != nil {
 		return err
 	}
-	if err := x.inconclusive(damaged, s.cfg.Dir); err != nil {
+	if err := x.inconclusive(damaged, s.cfg.dir); err != nil {
 		return err
 	}
 	for name := range x.unread {
@@ -101,12 +104,12 @@ func (s *Server) inspect(opts *server.Options) error {
 			return err
 		}
 	}
-	return os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir))
+	return os.RemoveAll(filepath.Join(s.cfg.dir, rescueDir))
 }
 
 // diagnose reports the damage of a store, and returns the streams that cannot be read in full. It then rescues the
 // readable commands.
-func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (damaged map[string]bool, err error) {
+func (s *disk) diagnose(opts *server.Options, x *examination, was marks) (damaged map[string]bool, err error) {
 	now, err := s.marksOf(x.ns)
 	if err != nil {
 		return nil, err
@@ -131,7 +134,7 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 	for name := range now {
 		missing, err := x.unreadable(ctx, name)
 		if err != nil {
-			s.cfg.Log.Warn("a stream could not be inspected", slog.String("stream", name), slog.Any("error", err))
+			s.cfg.log.Warn("a stream could not be inspected", slog.String("stream", name), slog.Any("error", err))
 		}
 		if missing > 0 {
 			damaged[name] = true
@@ -151,7 +154,7 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 }
 
 // compare compares the marks of the streams with their earlier marks, and reports losses.
-func (s *Server) compare(was, now map[string]mark, unread map[string]bool) {
+func (s *disk) compare(was, now map[string]mark, unread map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		before, after := was[name], now[name]
 		switch wrong := before.lost(name, after); {
@@ -165,17 +168,17 @@ func (s *Server) compare(was, now map[string]mark, unread map[string]bool) {
 }
 
 // streamDir returns the library's directory of a stream.
-func (s *Server) streamDir(dir, name string) string {
+func (s *disk) streamDir(dir, name string) string {
 	return filepath.Join(dir, server.JetStreamStoreDir, s.accountName, "streams", name)
 }
 
 // takeOver gives the queues of a queue manager without a guard to the account of one with a guard: stored messages
 // remain in them.
-func (s *Server) takeOver() error {
-	if s.cfg.Guard == nil {
+func (s *disk) takeOver() error {
+	if s.cfg.identity == nil {
 		return nil
 	}
-	store := filepath.Join(s.cfg.Dir, server.JetStreamStoreDir)
+	store := filepath.Join(s.cfg.dir, server.JetStreamStoreDir)
 	if _, err := os.Lstat(filepath.Join(store, s.accountName)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -187,9 +190,9 @@ func (s *Server) takeOver() error {
 }
 
 // swap puts a damaged stream aside and puts its rescued messages in its place.
-func (s *Server) swap(name string) error {
-	now := s.streamDir(s.cfg.Dir, name)
-	aside, err := asideOf(filepath.Join(s.cfg.Dir, damagedDir), name)
+func (s *disk) swap(name string) error {
+	now := s.streamDir(s.cfg.dir, name)
+	aside, err := asideOf(filepath.Join(s.cfg.dir, damagedDir), name)
 	if err == nil {
 		err = os.Rename(now, aside)
 	}
@@ -197,8 +200,8 @@ func (s *Server) swap(name string) error {
 		return err
 	}
 
-	s.cfg.Log.Warn("the queue manager has put a damaged stream aside", slog.String("stream", name), slog.String("aside", aside))
-	err = os.Rename(s.streamDir(filepath.Join(s.cfg.Dir, rescueDir), name), now)
+	s.cfg.log.Warn("the queue manager has put a damaged stream aside", slog.String("stream", name), slog.String("aside", aside))
+	err = os.Rename(s.streamDir(filepath.Join(s.cfg.dir, rescueDir), name), now)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -239,12 +242,12 @@ type examination struct {
 }
 
 // examine starts a server on the store in a directory.
-func (s *Server) examine(opts *server.Options, dir string) (*examination, error) {
+func (s *disk) examine(opts *server.Options, dir string) (*examination, error) {
 	own := opts.Clone()
 	own.DontListen, own.Host, own.Port, own.StoreDir = true, "", 0, dir
 	own.LeafNode = server.LeafNodeOpts{}
 	own.Cluster, own.Routes = server.ClusterOpts{}, nil
-	log := newServerLog(s.cfg.Log)
+	log := newServerLog(s.cfg.log)
 	ns, err := s.run(own, log)
 	if err != nil {
 		return nil, err
@@ -257,7 +260,7 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 		}
 	}
 
-	if x.nc, err = connectOwn(ns, nats.NoReconnect(), credentials(s.cfg.identity(), false)); err == nil {
+	if x.nc, err = connectOwn(ns, nats.NoReconnect(), credentials(s.cfg.identity, false)); err == nil {
 		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(apiTimeout))
 	}
 	if err != nil {
@@ -294,7 +297,7 @@ func (x *examination) findReaders(dir, stream string) {
 type badReader struct{ dir, name string }
 
 // dropReaders removes readers, which then begin at the start. Nothing is lost with them.
-func (s *Server) dropReaders(bad []badReader) error {
+func (s *disk) dropReaders(bad []badReader) error {
 	for _, r := range bad {
 		s.noticed("%s cannot be read; what it stands for is read from the start", r.name)
 		if err := os.RemoveAll(r.dir); err != nil {
@@ -391,13 +394,13 @@ func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err
 
 // rescue makes a store with the readable commands of a stream. Audit batches are not taken over: their senders send
 // them again.
-func (s *Server) rescue(ctx context.Context, opts *server.Options, from *examination, stream Stream) error {
+func (s *disk) rescue(ctx context.Context, opts *server.Options, from *examination, stream Stream) error {
 	st, err := from.js.Stream(ctx, string(stream))
 	if err != nil {
 		return err
 	}
 
-	dir := filepath.Join(s.cfg.Dir, rescueDir)
+	dir := filepath.Join(s.cfg.dir, rescueDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

@@ -55,6 +55,10 @@ type owner struct {
 	Revision uint64 `json:"revision,omitempty"`
 }
 
+// ackWait is the time after which a message is delivered again if it was lost on its way, or if its handler died. A
+// handler that runs holds its message for as long as it runs.
+const ackWait = 6 * time.Second
+
 // A library is a keeper that may do everything itself. It makes vanished objects anew.
 type library struct {
 	js        func() jetstream.JetStream

@@ -19,9 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/tap"
-	"ferry/internal/security/identity"
 	"ferry/internal/sys/tcp"
-	"ferry/internal/transfer"
 )
 
 const (
@@ -52,7 +50,7 @@ const (
 // A link is one of a Conn's connections. It comes back by itself when it is
 // lost, with its subscriptions.
 type link struct {
-	c    *Conn
+	c    *base
 	role string // roleControl, roleData or roleBulk
 
 	up      atomic.Bool
@@ -103,7 +101,7 @@ const (
 	maxWaitingBytes = 64 << 20
 )
 
-func newLink(c *Conn, role string) *link {
+func newLink(c *base, role string) *link {
 	return &link{c: c, role: role, subs: map[*subscription]struct{}{}, again: make(chan struct{})}
 }
 
@@ -115,10 +113,10 @@ func (l *link) dial(ctx context.Context) error {
 	up := make(chan struct{})
 	d := &dialer{link: l, ctx: ctx}
 	opts := []nats.Option{
-		nats.Name(l.c.cfg.Name + " " + l.role),
+		nats.Name(l.c.cfg.name + " " + l.role),
 		nats.Timeout(dialTimeout),
 		nats.SetCustomDialer(d),
-		nats.CustomInboxPrefix(libraryInbox(l.c.cfg.Self, l.c.secret)),
+		nats.CustomInboxPrefix(libraryInbox(l.c.cfg.self, l.c.secret)),
 		nats.MaxReconnects(-1),
 		nats.DontRandomize(), // ConnConfig.URL has been shuffled
 		nats.ReconnectWait(reconnectWait),
@@ -139,23 +137,23 @@ func (l *link) dial(ctx context.Context) error {
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
 		nats.WebSocketConnectionHeaders(smallFrames),
-		signedIn(l.c.cfg.Identity, l.c.cfg.jwts, l.role == roleData),
+		signedIn(l.c.cfg.identity, l.c.cfg.jwts, l.role == roleData),
 	}
 	if cfg := l.c.cfg.libraryTLS; cfg != nil {
 		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())
 	}
 
-	if l.c.cfg.Identity != nil {
+	if l.c.cfg.identity != nil {
 		// A server advertises addresses of the library's listeners. There may be no gate before them.
 		opts = append(opts, nats.IgnoreDiscoveredServers())
 	}
-	if l.c.cfg.Server != nil {
+	if l.c.cfg.local != nil {
 		opts = append(opts, nats.InProcessServer(d))
 	}
 
 	// While this first attempt runs, the end of ctx ends it.
 	release := context.AfterFunc(ctx, d.cut)
-	nc, err := nats.Connect(l.c.cfg.URL, opts...)
+	nc, err := nats.Connect(l.c.cfg.url, opts...)
 	release()
 	if err != nil {
 		return d.explain(err)
@@ -201,8 +199,8 @@ func (l *link) failed(refusal error) {
 		l.no = time.Time{}
 	case l.no.IsZero():
 		l.no = time.Now()
-	case time.Since(l.no) > refusedFor && cfg.OnRefused != nil && l.c.ctx.Err() == nil:
-		go cfg.OnRefused(refused(l.c, refusal))
+	case time.Since(l.no) > refusedFor && cfg.onRefused != nil && l.c.ctx.Err() == nil:
+		go cfg.onRefused(refused(l.c, refusal))
 	}
 }
 
@@ -240,7 +238,7 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 		attrs = append(attrs, slog.String("subject", sub.Subject))
 	}
 	level := slog.LevelWarn
-	if l.c.cfg.Identity != nil && isRefusal(err) { // the queue manager has proved its identity with TLS
+	if l.c.cfg.identity != nil && isRefusal(err) { // the queue manager has proved its identity with TLS
 		l.refusing.Lock()
 		if !l.no.IsZero() {
 			level = slog.LevelDebug // it was logged already, and comes with every attempt
@@ -253,7 +251,7 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 		// while a message is being handled is dropped, and is not missed.
 		level = slog.LevelDebug
 	}
-	l.c.cfg.Log.Log(context.Background(), level, "the queue manager connection reports an error", attrs...)
+	l.c.cfg.log.Log(context.Background(), level, "the queue manager connection reports an error", attrs...)
 }
 
 // lost begins a new session when the library has given up the present one, as it does on errors that it does not know.
@@ -264,7 +262,7 @@ func (l *link) lost(nc *nats.Conn) {
 
 	err := nc.LastError()
 	l.markDown(err)
-	l.c.cfg.Log.Error("the queue manager closed the connection; connecting anew",
+	l.c.cfg.log.Error("the queue manager closed the connection; connecting anew",
 		slog.String("connection", l.role), slog.Any("error", err))
 	l.c.background(func() {
 		for !sleep(l.c.ctx, time.Second, nil) {
@@ -362,7 +360,7 @@ func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
 
 func (l *link) subscribeGroup(subject, group string, h func(Message)) (func(), error) {
 	s := &subscription{subject: subject, group: group, h: h, waiting: -1, bytes: -1}
-	if l == l.c.control {
+	if l.role == roleControl {
 		s.waiting, s.bytes = maxWaiting, maxWaitingBytes
 	}
 
@@ -445,8 +443,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	nd := net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	conn, err := nd.DialContext(ctx, network, address)
 	if err == nil {
-		if oerr := d.link.c.cfg.TCP.Apply(conn); oerr != nil {
-			d.link.c.cfg.Log.Debug("socket options cannot be set", slog.Any("error", oerr))
+		if oerr := d.link.c.cfg.tcp.Apply(conn); oerr != nil {
+			d.link.c.cfg.log.Debug("socket options cannot be set", slog.Any("error", oerr))
 		}
 	}
 	return d.made(conn, err, false)
@@ -454,7 +452,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 
 // InProcessConn makes connections to a server in this process.
 func (d *dialer) InProcessConn() (net.Conn, error) {
-	conn, err := d.link.c.cfg.Server.ns.InProcessConn()
+	conn, err := d.link.c.cfg.local.InProcessConn()
 	return d.made(conn, err, true)
 }
 
@@ -466,19 +464,19 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 		d.mu.Unlock()
 		return nil, err
 	}
-	sock := &socket{Conn: conn, opt: d.link.c.cfg.TCP}
+	sock := &socket{Conn: conn, opt: d.link.c.cfg.tcp}
 	d.sock = sock
 	d.mu.Unlock()
 
 	var under net.Conn = sock
-	if cfg := d.link.c.cfg.TLS; cfg != nil && !local {
+	if cfg := d.link.c.cfg.tls; cfg != nil && !local {
 		whole := tcp.NewWhole(sock, func(c net.Conn) *tls.Conn { return tls.Client(c, cfg) })
 		if err := d.greet(sock, whole.Conn); err != nil {
 			sock.Close()
 			return nil, err
 		}
 		under = &proved{whole, d.link.failed}
-		if i := d.link.c.cfg.Identity; i != nil {
+		if i := d.link.c.cfg.identity; i != nil {
 			if name, err := i.Peer(whole.ConnectionState()); err == nil {
 				d.link.peer.Store(&name.Name)
 			}
@@ -521,25 +519,8 @@ func (d *dialer) greet(sock *socket, c *tls.Conn) error {
 	return err
 }
 
-// strayed takes the result of a handshake. If a queue manager of another network answers, a Conn that was connected
-// before logs that once and keeps trying: the address may lead to its own network again.
-func strayed(c *Conn, err error) {
-	var e *transfer.Error
-	if err == nil {
-		c.stray.Store(nil)
-	} else if errors.As(err, &e) && errors.As(err, new(*identity.OtherNetwork)) {
-		before := c.stray.Swap(e)
-		c.mu.Lock()
-		known := c.links.ups > 0
-		c.mu.Unlock()
-		if known && (before == nil || before.Text != e.Text) {
-			c.cfg.Log.Error("the queue manager connection does not come back", slog.String("at", c.where), slog.Any("error", err))
-		}
-	}
-}
-
 // SkipTLSHandshake reports whether TLS is made here, beneath the tap: from a Config and not by a URL.
-func (d *dialer) SkipTLSHandshake() bool { return d.link.c.cfg.TLS != nil }
+func (d *dialer) SkipTLSHandshake() bool { return d.link.c.cfg.tls != nil }
 
 // cut ends the attempt that is under way.
 func (d *dialer) cut() {
@@ -573,5 +554,3 @@ func (d *dialer) explain(err error) error {
 	}
 	return refused(d.link.c, err)
 }
-
-var errClosed = transfer.Errorf(transfer.KindNoManager, "the connection to the queue manager has been closed")

@@ -22,7 +22,7 @@ type serverLog struct {
 	calls string // the first line about a failed system call
 
 	unstored failures
-	links    *notes // about channels; nil: they are not wanted
+	links    func(line string) // takes warnings about channels; nil: they are not wanted
 	repeats  repeats
 }
 
@@ -50,7 +50,7 @@ func newServerLog(to *slog.Logger) *serverLog {
 func (l *serverLog) put(level slog.Level, format string, v []any) {
 	ctx := context.Background()
 	if l.links != nil && level >= slog.LevelWarn {
-		l.links.heard(fmt.Sprintf(format, v...))
+		l.links(fmt.Sprintf(format, v...))
 	}
 	if kind, ok := clientKind(format); ok && level >= slog.LevelWarn {
 		l.members.Log(level, "queue manager: a client: "+kind, "said", fmt.Sprintf(format, v...))

@@ -29,10 +29,10 @@ type marks struct {
 	Streams map[string]mark `json:"streams"`
 }
 
-func (s *Server) marksPath() string { return filepath.Join(s.cfg.Dir, marksFile) }
+func (s *disk) marksPath() string { return filepath.Join(s.cfg.dir, marksFile) }
 
 // loadMarks reads the marks. Marks that cannot be read count as none: they prove nothing.
-func (s *Server) loadMarks() marks {
+func (s *disk) loadMarks() marks {
 	var m marks
 	data, err := os.ReadFile(s.marksPath())
 	if err == nil {
@@ -45,11 +45,11 @@ func (s *Server) loadMarks() marks {
 }
 
 // notePlaces records the identities of the directory and of the store in it.
-func (s *Server) notePlaces() error {
+func (s *disk) notePlaces() error {
 	for _, name := range []string{lockName, server.JetStreamStoreDir} {
-		p, err := filelock.PlaceOf(filepath.Join(s.cfg.Dir, name))
+		p, err := filelock.PlaceOf(filepath.Join(s.cfg.dir, name))
 		if err != nil {
-			return transfer.Errorf(transfer.KindUnwritable, "the queue manager's directory %s cannot be looked at: %w", s.cfg.Dir, err)
+			return transfer.Errorf(transfer.KindUnwritable, "the queue manager's directory %s cannot be looked at: %w", s.cfg.dir, err)
 		}
 		s.places = append(s.places, p)
 	}
@@ -58,10 +58,10 @@ func (s *Server) notePlaces() error {
 
 // taken reports whether the queue manager's directory, or the store in it, was
 // removed, renamed or replaced while it ran.
-func (s *Server) taken() bool {
+func (s *disk) taken() bool {
 	for _, p := range s.places {
 		if err := p.Check(); err != nil {
-			s.lost = transfer.Errorf(transfer.KindNoManager, "the directory of queue manager %s was taken away: %w", s.cfg.Name, err).
+			s.lost = transfer.Errorf(transfer.KindNoManager, "the directory of queue manager %s was taken away: %w", s.cfg.name, err).
 				WithHint("start it again; what agents have accepted is in their ledgers")
 			close(s.gone)
 			return true
@@ -72,10 +72,10 @@ func (s *Server) taken() bool {
 
 // Gone returns a channel that is closed within marksEvery after the queue manager's directory was taken away: it must
 // be shut down. Lost returns the reason then.
-func (s *Server) Gone() <-chan struct{} { return s.gone }
+func (s *disk) Gone() <-chan struct{} { return s.gone }
 
 // Lost returns nil until Gone is closed.
-func (s *Server) Lost() error {
+func (s *disk) Lost() error {
 	select {
 	case <-s.gone:
 		return s.lost
@@ -85,7 +85,7 @@ func (s *Server) Lost() error {
 }
 
 // saveMarks writes the marks to a new file, syncs and renames it.
-func (s *Server) saveMarks(m marks) error {
+func (s *disk) saveMarks(m marks) error {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -96,14 +96,14 @@ func (s *Server) saveMarks(m marks) error {
 
 // storeOf asks a server for the state of its streams. The library reads data that a change of the claims writes: so
 // storeOf holds the lock of such changes.
-func storeOf(s *Server, ns *server.Server) (*server.JSInfo, error) {
+func storeOf(s *disk, ns *server.Server) (*server.JSInfo, error) {
 	s.admitting.Lock()
 	defer s.admitting.Unlock()
 	return ns.Jsz(&server.JSzOptions{Streams: true})
 }
 
 // marksOf asks a server for the marks of its streams.
-func (s *Server) marksOf(ns *server.Server) (map[string]mark, error) {
+func (s *disk) marksOf(ns *server.Server) (map[string]mark, error) {
 	j, err := storeOf(s, ns)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (s *Server) marksOf(ns *server.Server) (map[string]mark, error) {
 }
 
 // remember keeps the marks up to date until the server ends.
-func (s *Server) remember() {
+func (s *disk) remember() {
 	t := time.NewTicker(marksEvery)
 	defer t.Stop()
 	for over, said := false, ""; ; {
@@ -138,7 +138,7 @@ func (s *Server) remember() {
 			said = ""
 		} else if why := err.Error(); why != said { // once at each change
 			said = why
-			s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+			s.cfg.log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
 		}
 		if over {
 			return
@@ -152,11 +152,11 @@ func (s *Server) remember() {
 }
 
 // leave records that the server has ended in order.
-func (s *Server) leave() {
+func (s *disk) leave() {
 	if s.known == nil || s.Lost() != nil {
 		return
 	}
 	if err := s.saveMarks(marks{1, true, s.known}); err != nil {
-		s.cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+		s.cfg.log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
 	}
 }

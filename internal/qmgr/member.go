@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
@@ -46,7 +47,8 @@ type memberNote struct {
 
 // A member is a queue manager's part in a cluster.
 type member struct {
-	s    *Server
+	memberConfig
+	own  *ownConn // once the queue manager runs
 	note memberNote
 	now  atomic.Pointer[present]
 
@@ -57,11 +59,26 @@ type member struct {
 	removed []string // members reported as removed, until the note has them
 }
 
+// A memberConfig describes a queue manager that is a member of a cluster.
+type memberConfig struct {
+	s       *disk
+	cluster *Cluster
+	url     func() string // of its listener for clients
+	host    func() string // its address for other hosts
+	// number returns the number of the claims that it has taken, and claims these claims; 0: the network has none.
+	number func() uint64
+	claims func() roles.Claims
+	// admit takes newer claims.
+	admit func(roles.Claims) error
+	// ensure has the missing queues made.
+	ensure func(context.Context) error
+}
+
 // mates returns the names of the other members.
 func (m *member) mates() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.cfg.Name })
+	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.cfg.name })
 }
 
 // routes returns the connected members by their names, each with the number of its newest connection.
@@ -89,10 +106,10 @@ type present struct {
 	remarks    []string
 }
 
-func notePath(s *Server) string { return filepath.Join(s.cfg.Dir, memberFile) }
+func notePath(s *disk) string { return filepath.Join(s.cfg.dir, memberFile) }
 
 // readNote reads the memberNote of a queue manager's directory. It is zero for a queue manager without a cluster.
-func readNote(s *Server) (n memberNote, err error) {
+func readNote(s *disk) (n memberNote, err error) {
 	data, err := os.ReadFile(notePath(s))
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil
@@ -104,13 +121,13 @@ func readNote(s *Server) (n memberNote, err error) {
 		err = fmt.Errorf("it is of version %d", n.V)
 	}
 	if err != nil {
-		return n, transfer.Errorf(transfer.KindNoManager, "%s, which says of which cluster queue manager %s is a member, cannot be read: %w", notePath(s), s.cfg.Name, err)
+		return n, transfer.Errorf(transfer.KindNoManager, "%s, which says of which cluster queue manager %s is a member, cannot be read: %w", notePath(s), s.cfg.name, err)
 	}
 	return n, nil
 }
 
 // writeNote replaces the file, synced.
-func writeNote(s *Server, n memberNote) error {
+func writeNote(s *disk, n memberNote) error {
 	n.V = 1
 	data, err := json.Marshal(n)
 	if err != nil {
@@ -121,13 +138,13 @@ func writeNote(s *Server, n memberNote) error {
 
 // alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the cluster's
 // common state. Alone it would change that part, and could not come back.
-func alone(s *Server) error {
+func alone(s *disk) error {
 	n, err := readNote(s)
 	if err != nil || n.Cluster == "" {
 		return err
 	}
-	return transfer.Errorf(transfer.KindUsage, "queue manager %s in %s is a member of cluster %s, and cannot be started alone", n.Name, s.cfg.Dir, n.Cluster).
-		WithHint("give --cluster " + n.Cluster + " and a --route to each other member; to begin anew move " + s.cfg.Dir + " aside")
+	return transfer.Errorf(transfer.KindUsage, "queue manager %s in %s is a member of cluster %s, and cannot be started alone", n.Name, s.cfg.dir, n.Cluster).
+		WithHint("give --cluster " + n.Cluster + " and a --route to each other member; to begin anew move " + s.cfg.dir + " aside")
 }
 
 // join makes the directory that of a member. It puts aside the messages that the queue manager has stored before. They
@@ -137,42 +154,44 @@ func alone(s *Server) error {
 // A member's store is not inspected before it starts, as that of a queue manager alone is (inspect). Only the library
 // can open it, and would change it when it opens it alone. The library gets missing or damaged messages from the other
 // members.
-func join(s *Server) error {
-	c, n := s.cfg.Cluster, memberNote{}
+func join(cfg memberConfig) (*member, error) {
+	s, c := cfg.s, cfg.cluster
 	n, err := readNote(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	refuse := func(what, was, is string) error {
-		return transfer.Errorf(transfer.KindUsage, "%s has the part of %s %s in a cluster, and not that of %s", s.cfg.Dir, what, was, is).
+	refuse := func(what, was, is string) (*member, error) {
+		return nil, transfer.Errorf(transfer.KindUsage, "%s has the part of %s %s in a cluster, and not that of %s", s.cfg.dir, what, was, is).
 			WithHint("start it as what it was, or move that directory aside: a member without a store gets it from the others")
 	}
 	switch {
 	case n.Cluster == "":
-		n = memberNote{Cluster: c.Name, Name: s.cfg.Name, Account: s.accountName, Members: []string{s.cfg.Name}}
+		n = memberNote{Cluster: c.Name, Name: s.cfg.name, Account: s.accountName, Members: []string{s.cfg.name}}
 		if err := putAlone(s); err != nil {
-			return err
+			return nil, err
 		}
-		err = writeNote(s, n)
+		if err := writeNote(s, n); err != nil {
+			return nil, err
+		}
 	case n.Cluster != c.Name:
 		return refuse("cluster", n.Cluster, c.Name)
-	case n.Name != s.cfg.Name:
-		return refuse("queue manager", n.Name, s.cfg.Name)
+	case n.Name != s.cfg.name:
+		return refuse("queue manager", n.Name, s.cfg.name)
 	case n.Account != s.accountName:
 		return refuse("the network with the account", n.Account, s.accountName)
 	}
-	s.member = &member{s: s, note: n, others: map[string]hello{}}
-	s.member.now.Store(&present{alone: time.Now(), unseen: len(c.Routes)})
-	return err
+	m := &member{memberConfig: cfg, note: n, others: map[string]hello{}}
+	m.now.Store(&present{alone: time.Now(), unseen: len(c.Routes)})
+	return m, nil
 }
 
 // putAlone puts aside the store from before there was a cluster. It is the last step but one of becoming a member, and
 // may be interrupted.
-func putAlone(s *Server) error {
+func putAlone(s *disk) error {
 	if err := s.takeOver(); err != nil {
 		return err
 	}
-	store, aside := filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), filepath.Join(s.cfg.Dir, aloneDir)
+	store, aside := filepath.Join(s.cfg.dir, server.JetStreamStoreDir), filepath.Join(s.cfg.dir, aloneDir)
 	if _, err := os.Lstat(store); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -194,7 +213,7 @@ func putAlone(s *Server) error {
 // claim their names again.
 func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	s := m.s
-	dir := filepath.Join(s.cfg.Dir, aloneDir)
+	dir := filepath.Join(s.cfg.dir, aloneDir)
 	if _, err := os.Lstat(filepath.Join(dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -219,9 +238,9 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 			out := &nats.Msg{Subject: msg.Subject, Header: nats.Header{}, Data: msg.Data}
 			maps.Copy(out.Header, msg.Header)
 			if out.Header.Get(nats.MsgIdHdr) == "" { // its ID is known if it is tried again within two minutes
-				out.Header.Set(nats.MsgIdHdr, fmt.Sprintf("alone-%s-%d", s.cfg.Name, msg.Sequence))
+				out.Header.Set(nats.MsgIdHdr, fmt.Sprintf("alone-%s-%d", s.cfg.name, msg.Sequence))
 			}
-			_, err := s.about.js().PublishMsg(ctx, out)
+			_, err := m.own.js().PublishMsg(ctx, out)
 			return err
 		})
 		if err != nil {
@@ -233,7 +252,7 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	if err := os.RemoveAll(done); err != nil {
 		return err
 	}
-	s.cfg.Log.Info("what was stored before there was a cluster has been handed over to it", "commands", n)
+	s.cfg.log.Info("what was stored before there was a cluster has been handed over to it", "commands", n)
 	return os.Rename(dir, done)
 }
 
@@ -266,21 +285,21 @@ func (m *member) tend(opts *server.Options) {
 	go func() { <-m.s.ending; end() }()
 	t := time.NewTicker(raiseEvery)
 	defer t.Stop()
-	o := orphans{limit: cmp.Or(m.s.cfg.Cluster.leaderless, leaderlessFor), since: map[string]time.Time{}}
+	o := orphans{limit: cmp.Or(m.cluster.leaderless, leaderlessFor), since: map[string]time.Time{}}
 	for handed := false; ; {
 		m.removeOrphans(ctx, &o)
 		if m.now.Load().quorum {
 			try, cancel := context.WithTimeout(ctx, apiTimeout)
-			_, err := m.s.about.registrar.keeper.ensure(try)
+			err := m.ensure(try)
 			if err == nil {
-				library{js: m.s.about.js}.raiseStore(try)
+				library{js: m.own.js}.raiseStore(try)
 			}
 			cancel()
 			if err != nil {
-				m.s.cfg.Log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
+				m.s.cfg.log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
 			} else if !handed {
 				if err = m.handOver(ctx, opts); err != nil && ctx.Err() == nil {
-					m.s.cfg.Log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
+					m.s.cfg.log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
 				}
 				handed = err == nil
 			}
@@ -303,9 +322,9 @@ func (m *member) look() *present {
 	m.now.Store(now)
 	if b, n := before.text(m), now.text(m); b != n {
 		if n == "" {
-			m.s.cfg.Log.Info("the cluster is whole", "cluster", m.s.cfg.Cluster.Name, "members", strings.Join(m.note.Members, " "))
+			m.s.cfg.log.Info("the cluster is whole", "cluster", m.cluster.Name, "members", strings.Join(m.note.Members, " "))
 		} else {
-			m.s.cfg.Log.Warn("the cluster is degraded", slog.String("error", n))
+			m.s.cfg.log.Warn("the cluster is degraded", slog.String("error", n))
 		}
 	}
 	return now
@@ -318,11 +337,11 @@ func (m *member) see() *present {
 	p.here = slices.Sorted(maps.Keys(m.routes()))
 	m.meet(p.here)
 	for _, name := range m.note.Members {
-		if name != s.cfg.Name && !slices.Contains(p.here, name) {
+		if name != s.cfg.name && !slices.Contains(p.here, name) {
 			p.away = append(p.away, name)
 		}
 	}
-	p.unseen = max(0, len(s.cfg.Cluster.Routes)+1-len(m.note.Members))
+	p.unseen = max(0, len(m.cluster.Routes)+1-len(m.note.Members))
 
 	size := len(m.note.Members) + p.unseen
 	if j, err := storeOf(s, s.ns); err == nil && j.Meta != nil {
@@ -346,7 +365,7 @@ func (m *member) see() *present {
 	for _, name := range p.here {
 		if h, ok := m.others[name]; ok && h.MaxPayload != serverMaxPayload {
 			p.remarks = append(p.remarks, fmt.Sprintf("queue manager %s of cluster %s takes messages of %s, and %s of %s: make them the same",
-				name, m.s.cfg.Cluster.Name, transfer.FormatBytes(h.MaxPayload), s.cfg.Name, transfer.FormatBytes(serverMaxPayload)))
+				name, m.cluster.Name, transfer.FormatBytes(h.MaxPayload), s.cfg.name, transfer.FormatBytes(serverMaxPayload)))
 		}
 	}
 	return p
@@ -360,12 +379,12 @@ func (m *member) admits(name string) error {
 	known, removed := m.note.Members, m.note.Removed
 	m.mu.Unlock()
 	if slices.Contains(removed, name) {
-		return fmt.Errorf("queue manager %s was removed from cluster %s; it can be a member under another name, with an empty directory", name, m.s.cfg.Cluster.Name)
+		return fmt.Errorf("queue manager %s was removed from cluster %s; it can be a member under another name, with an empty directory", name, m.cluster.Name)
 	}
-	if slices.Contains(known, name) || len(known) < len(m.s.cfg.Cluster.Routes)+1 {
+	if slices.Contains(known, name) || len(known) < len(m.cluster.Routes)+1 {
 		return nil
 	}
-	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.s.cfg.Cluster.Name, strings.Join(known, " "))
+	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.cluster.Name, strings.Join(known, " "))
 }
 
 // meet remembers members that are seen for the first time.
@@ -385,7 +404,7 @@ func (m *member) meet(names []string) {
 	m.note = n
 	m.mu.Unlock()
 	if err := writeNote(m.s, n); err != nil {
-		m.s.cfg.Log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
+		m.s.cfg.log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
 	}
 }
 
@@ -394,15 +413,15 @@ func (p *present) text(m *member) string {
 	var all []string
 	switch {
 	case !p.alone.IsZero():
-		all = append(all, "waiting for the other queue managers of cluster "+m.s.cfg.Cluster.Name)
+		all = append(all, "waiting for the other queue managers of cluster "+m.cluster.Name)
 	case !p.quorum:
-		all = append(all, "waiting for the queue managers of cluster "+m.s.cfg.Cluster.Name+" to agree on one that leads")
+		all = append(all, "waiting for the queue managers of cluster "+m.cluster.Name+" to agree on one that leads")
 	}
 	for _, name := range p.away {
-		all = append(all, "queue manager "+name+" of cluster "+m.s.cfg.Cluster.Name+" is away")
+		all = append(all, "queue manager "+name+" of cluster "+m.cluster.Name+" is away")
 	}
 	if p.unseen > 0 {
-		all = append(all, fmt.Sprintf("%d of the queue managers of cluster %s %s not been there yet", p.unseen, m.s.cfg.Cluster.Name, map[bool]string{true: "has", false: "have"}[p.unseen == 1]))
+		all = append(all, fmt.Sprintf("%d of the queue managers of cluster %s %s not been there yet", p.unseen, m.cluster.Name, map[bool]string{true: "has", false: "have"}[p.unseen == 1]))
 	}
 	if p.quorum && len(p.leaderless) > 0 {
 		all = append(all, "no leader for "+strings.Join(p.leaderless, ", "))
@@ -410,68 +429,53 @@ func (p *present) text(m *member) string {
 	return strings.Join(append(all, p.remarks...), "; ")
 }
 
-// Passing describes the present faults of the queue manager's cluster. It returns "" if there are none, and for a queue
-// manager without a cluster.
-func (s *Server) Passing() string {
-	if s.member == nil {
-		return ""
-	}
-	return s.member.now.Load().text(s.member)
-}
+// passing describes the present faults of the cluster; "" for none.
+func (m *member) passing() string { return m.now.Load().text(m) }
 
-// noQuorum returns an error if a member of a cluster can neither accept nor deliver stored messages.
-func noQuorum(s *Server) error {
-	if s.member == nil || s.member.now.Load().quorum {
+// quorum returns an error if the member can neither accept nor deliver stored messages.
+func (m *member) quorum() error {
+	if m.now.Load().quorum {
 		return nil
 	}
-	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", s.cfg.Name, s.Passing())
+	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", m.s.cfg.name, m.passing())
 }
 
-// leaderless returns the reason why messages of a stream, or of any, can neither be accepted nor delivered at present;
+// leads returns the reason why messages of a stream, or of any, can neither be accepted nor delivered at present;
 // nil if they can.
-func leaderless(s *Server, of Stream) error {
-	if s.member == nil {
-		return nil
-	}
-	if err := noQuorum(s); err != nil {
+func (m *member) leads(of Stream) error {
+	if err := m.quorum(); err != nil {
 		return err
 	}
-	for _, name := range s.member.now.Load().leaderless {
+	for _, name := range m.now.Load().leaderless {
 		if of == "" || string(of) == name {
-			return transfer.Errorf(transfer.KindNoManager, "queue manager %s: no leader for %s at present", s.cfg.Name, name)
+			return transfer.Errorf(transfer.KindNoManager, "queue manager %s: no leader for %s at present", m.s.cfg.name, name)
 		}
 	}
 	return nil
 }
 
-// WaitQuorum returns when most members of the cluster are there and have agreed on its leader and on each queue's. It
-// returns at once without a cluster. Meanwhile it passes the missing conditions to say, whenever they change.
-func (s *Server) WaitQuorum(ctx context.Context, say func(string)) error {
+// errEnded is the error of a wait for a queue manager that has ended.
+var errEnded = transfer.Errorf(transfer.KindNoManager, "the connection to the queue manager has been closed")
+
+// wait returns when most members of the cluster are there and have agreed on its leader and on each queue's. Meanwhile
+// it passes the missing conditions to say, whenever they change.
+func (m *member) wait(ctx context.Context, say func(string)) error {
 	t := time.NewTicker(memberLook)
 	defer t.Stop()
-	for said := ""; s.member != nil && !s.member.now.Load().leads(); {
-		if now := s.Passing(); now != said {
+	for said := ""; !m.now.Load().leads(); {
+		if now := m.passing(); now != said {
 			said = now
 			say(now)
 		}
 		select {
 		case <-t.C:
-		case <-s.ending:
-			return errClosed
+		case <-m.s.ending:
+			return errEnded
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	return nil
-}
-
-// Patience returns the Timeout of connections to the queue manager from its own process. It is unlimited for a member
-// of a cluster: its queues may have no leader for a while.
-func (s *Server) Patience() time.Duration {
-	if s.member != nil {
-		return -1
-	}
-	return defaultConnectTimeout
 }
 
 // leads reports whether each queue that there is has a leader.

@@ -68,25 +68,18 @@ type lag struct {
 	Current bool   `json:"current"`
 }
 
-// Members returns the queue managers of the cluster, or this one alone, and then those at the other end of channels.
-func (s *Server) Members(ctx context.Context) ([]Member, error) {
-	var linked []Member
-	if s.forwarder != nil {
-		linked = s.forwarder.linked()
-	}
-	own := figuresOf(s)
-	if s.member == nil {
-		return append([]Member{own.Member}, linked...), nil
-	}
+// all returns the members of the cluster. own are the figures of this one.
+func (m *member) all(ctx context.Context) ([]Member, error) {
+	own := figuresOf(m.s, m.hostURL(), m)
 	all := []figure{own}
-	nc, m := s.about.conn(), s.member
+	nc := m.own.conn()
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Unsubscribe()
-	if err := nc.PublishMsg(&nats.Msg{Subject: figureSubject, Reply: inbox, Data: []byte(m.s.cfg.Cluster.Name)}); err != nil {
+	if err := nc.PublishMsg(&nats.Msg{Subject: figureSubject, Reply: inbox, Data: []byte(m.cluster.Name)}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, figuresWait)
@@ -109,10 +102,10 @@ func (s *Server) Members(ctx context.Context) ([]Member, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(f figure) bool { return f.Name == name }) {
 			h := said[name]
-			all = append(all, figure{Member: Member{Name: name, Cluster: m.s.cfg.Cluster.Name, URL: h.URL, Version: h.Version}})
+			all = append(all, figure{Member: Member{Name: name, Cluster: m.cluster.Name, URL: h.URL, Version: h.Version}})
 		}
 	}
-	return append(merged(all), linked...), nil
+	return merged(all), nil
 }
 
 // merged combines the figures of members. The leaders' figures supply the lag of the other replicas.
@@ -136,12 +129,12 @@ func merged(all []figure) (out []Member) {
 	return out
 }
 
-// urlOf returns the URL at which others reach a queue manager. One that listens on every address of its host gives the
+// hostURL returns the URL at which others reach the member. If it listens on every address of its host, that is the
 // host's name.
-func urlOf(s *Server) string {
-	at, err := url.Parse(s.URL())
-	if err != nil || s.Host() != "" || s.member == nil {
-		return s.URL()
+func (m *member) hostURL() string {
+	at, err := url.Parse(m.url())
+	if err != nil || m.host() != "" {
+		return m.url()
 	}
 	if name, err := os.Hostname(); err == nil {
 		at.Host = net.JoinHostPort(name, at.Port())
@@ -149,15 +142,15 @@ func urlOf(s *Server) string {
 	return at.String()
 }
 
-// figuresOf returns the figures of this queue manager.
-func figuresOf(s *Server) figure {
-	f := figure{Member: Member{Name: s.cfg.Name, URL: urlOf(s), Version: server.VERSION, Up: true, Degraded: standingOf(s)}, Lags: map[string]map[string]lag{}}
+// figuresOf returns the figures of a queue manager; m is its part in a cluster, nil: it is in none.
+func figuresOf(s *disk, url string, m *member) figure {
+	f := figure{Member: Member{Name: s.cfg.name, URL: url, Version: server.VERSION, Up: true, Degraded: standingOf(s)}, Lags: map[string]map[string]lag{}}
 	if v, err := s.ns.Varz(nil); err == nil {
 		f.Started, f.Connections = v.Start, v.Connections
 	}
-	if m := s.member; m != nil {
-		f.Cluster = m.s.cfg.Cluster.Name
-		f.Leader = m.now.Load().leader == s.cfg.Name
+	if m != nil {
+		f.Cluster = m.cluster.Name
+		f.Leader = m.now.Load().leader == s.cfg.name
 	}
 	j, err := storeOf(s, s.ns)
 	if err != nil {
@@ -170,8 +163,8 @@ func figuresOf(s *Server) figure {
 		}
 		for _, st := range a.Streams {
 			r := Replica{Queue: st.Name, Leader: true, Current: true, Bytes: st.State.Bytes, Msgs: st.State.Msgs}
-			if s.member != nil && st.Cluster != nil {
-				r.Leader = st.Cluster.Leader == s.cfg.Name
+			if m != nil && st.Cluster != nil {
+				r.Leader = st.Cluster.Leader == s.cfg.name
 				r.Current = r.Leader
 				if r.Leader {
 					f.Lags[st.Name] = map[string]lag{}

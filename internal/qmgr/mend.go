@@ -31,26 +31,26 @@ const (
 
 // makeRoom removes the reserve if the disk is full, or has less than is needed now. It makes the reserve again when
 // there is space for it and for more. Degraded reports a full disk.
-func makeRoom(s *Server, bytes, inodes uint64) {
-	dir := filepath.Join(s.cfg.Dir, reserveDir)
+func makeRoom(s *disk, bytes, inodes uint64) {
+	dir := filepath.Join(s.cfg.dir, reserveDir)
 	switch {
-	case !s.cfg.has(s.cfg.Dir, max(bytes, fullBytes), max(inodes, fullInodes)):
-		why := "the disk of its directory " + s.cfg.Dir + " " + space.Shortage(s.cfg.Dir)
+	case !s.cfg.has(s.cfg.dir, max(bytes, fullBytes), max(inodes, fullInodes)):
+		why := "the disk of its directory " + s.cfg.dir + " " + space.Shortage(s.cfg.dir)
 		if !failpoint.Planted("reserve-kept") {
 			space.GiveUpDir(dir)
 		}
 		if s.full.Swap(&why) == nil {
-			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
+			s.cfg.log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-	case s.cfg.has(s.cfg.Dir, reserved*partBytes+mendBytes, reserved+mendInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
+	case s.cfg.has(s.cfg.dir, reserved*partBytes+mendBytes, reserved+mendInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
 		if s.full.Swap(nil) != nil {
-			s.cfg.Log.Info("the disk of the queue manager has space again", slog.String("dir", s.cfg.Dir))
+			s.cfg.log.Info("the disk of the queue manager has space again", slog.String("dir", s.cfg.dir))
 		}
 	}
 }
 
 // shortOf names the shortage of the disk at present; "" for none.
-func shortOf(s *Server) string {
+func shortOf(s *disk) string {
 	if why := s.full.Load(); why != nil {
 		return *why
 	}
@@ -58,7 +58,7 @@ func shortOf(s *Server) string {
 }
 
 // standingOf joins shortOf and Degraded.
-func standingOf(s *Server) string { return strings.Trim(shortOf(s)+"; "+s.Degraded(), "; ") }
+func standingOf(s *disk) string { return strings.Trim(shortOf(s)+"; "+s.Degraded(), "; ") }
 
 // failures holds the last line of the server about a message that it could not store.
 type failures struct{ last atomic.Pointer[string] }
@@ -81,7 +81,7 @@ func (f *failures) heard(line string) {
 // mend opens the store anew after a message could not be stored, as soon as its disk has space. The library keeps the
 // first error of a file until it opens the file again. It would refuse every later message, whether there is space or
 // not.
-func (s *Server) mend(log *serverLog) {
+func (s *disk) mend(log *serverLog) {
 	t := time.NewTicker(mendEvery)
 	defer t.Stop()
 	for {
@@ -98,19 +98,19 @@ func (s *Server) mend(log *serverLog) {
 		_, staged := staged(s)
 		makeRoom(s, mendBytes+staged, mendInodes)
 		if why := "it cannot store messages: " + after(*line, "': "); s.broken.Swap(&why) == nil {
-			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
+			s.cfg.log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-		if !s.cfg.has(s.cfg.Dir, mendBytes+staged, mendInodes) {
+		if !s.cfg.has(s.cfg.dir, mendBytes+staged, mendInodes) {
 			continue
 		}
 		if err := s.reopen(); err != nil {
-			s.cfg.Log.Warn("the queue manager's store cannot be opened anew yet", slog.Any("error", err))
+			s.cfg.log.Warn("the queue manager's store cannot be opened anew yet", slog.Any("error", err))
 			continue
 		}
 		log.unstored.last.CompareAndSwap(line, nil)
 		if log.unstored.last.Load() == nil {
 			s.broken.Store(nil)
-			s.cfg.Log.Info("the queue manager stores messages again")
+			s.cfg.log.Info("the queue manager stores messages again")
 		}
 	}
 }
@@ -123,10 +123,10 @@ func after(s, sep string) string {
 }
 
 // reopen closes the store and opens it again. Connections stay.
-func (s *Server) reopen() error {
+func (s *disk) reopen() error {
 	if err := s.ns.ShutdownJetStream(); err != nil {
 		return err
 	}
-	return s.ns.EnableJetStream(&server.JetStreamConfig{StoreDir: s.cfg.Dir, SyncAlways: true, Strict: true,
-		MaxMemory: serverMaxMemory, MaxStore: s.cfg.MaxStore, CompressOK: true})
+	return s.ns.EnableJetStream(&server.JetStreamConfig{StoreDir: s.cfg.dir, SyncAlways: true, Strict: true,
+		MaxMemory: serverMaxMemory, MaxStore: s.cfg.maxStore, CompressOK: true})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/transfer"
+	"ferry/internal/security/identity"
 )
 
 const responderName = "ferry queue manager"
@@ -18,6 +18,9 @@ const responderName = "ferry queue manager"
 // ownTimeout is the time for which a queue manager that connects to itself waits for its answer. Silence within one
 // process means only that the host is busy.
 const ownTimeout = time.Minute
+
+// ownWait is the time between two attempts to connect.
+const ownWait = 200 * time.Millisecond
 
 // connectOwn connects a queue manager to the library's server within its process.
 func connectOwn(to nats.InProcessConnProvider, opts ...nats.Option) (*nats.Conn, error) {
@@ -28,12 +31,14 @@ func connectOwn(to nats.InProcessConnProvider, opts ...nats.Option) (*nats.Conn,
 // work. The server ends each connection when the JWT of that connection expires. The library closes a connection for
 // good on errors that it does not know. In both cases the ownConn connects and subscribes again.
 type ownConn struct {
-	s     *Server
-	data  bool // in the account for data
-	now   atomic.Pointer[session]
-	ctx   context.Context // ends with stop
-	end   context.CancelFunc
-	tasks sync.WaitGroup
+	to       nats.InProcessConnProvider
+	identity *identity.Identity // nil: the queue manager asks for none
+	data     bool               // in the account for data
+	log      *slog.Logger
+	now      atomic.Pointer[ownSession]
+	ctx      context.Context // ends with stop
+	end      context.CancelFunc
+	tasks    sync.WaitGroup
 
 	mu   sync.Mutex
 	subs []ownSub
@@ -44,8 +49,15 @@ type ownSub struct {
 	h              nats.MsgHandler
 }
 
-func newOwnConn(s *Server, data bool) (*ownConn, error) {
-	o := &ownConn{s: s, data: data}
+// An ownSession is the library's connection.
+type ownSession struct {
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+// newOwnConn connects a queue manager to itself, in the account for data or in the other one.
+func newOwnConn(to nats.InProcessConnProvider, i *identity.Identity, data bool, log *slog.Logger) (*ownConn, error) {
+	o := &ownConn{to: to, identity: i, data: data, log: log}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	if err := o.dial(); err != nil {
 		o.end()
@@ -72,8 +84,8 @@ func (o *ownConn) subscribe(subject, group string, h nats.MsgHandler) error {
 
 // dial makes the connection, with the subscriptions that there are.
 func (o *ownConn) dial() error {
-	nc, err := connectOwn(o.s.ns, nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), credentials(o.s.cfg.identity(), o.data))
+	nc, err := connectOwn(o.to, nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(ownWait),
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), credentials(o.identity, o.data))
 	if err != nil {
 		return err
 	}
@@ -92,7 +104,7 @@ func (o *ownConn) dial() error {
 		nc.Close()
 		return err
 	}
-	o.now.Store(&session{nc, js})
+	o.now.Store(&ownSession{nc, js})
 	return nil
 }
 
@@ -103,10 +115,10 @@ func (o *ownConn) lost(nc *nats.Conn) {
 	if now := o.now.Load(); o.ctx.Err() != nil || now == nil || now.nc != nc {
 		return
 	}
-	o.s.cfg.Log.Error("the queue manager's connection to itself was closed; connecting anew", slog.Any("error", nc.LastError()))
+	o.log.Error("the queue manager's connection to itself was closed; connecting anew", slog.Any("error", nc.LastError()))
 	o.tasks.Go(func() {
 		for o.dial() != nil {
-			if sleep(o.ctx, reconnectWait, nil) {
+			if sleep(o.ctx, ownWait, nil) {
 				return
 			}
 		}
@@ -122,9 +134,4 @@ func (o *ownConn) stop() {
 	o.mu.Unlock()
 	o.tasks.Wait()
 	o.conn().Close()
-}
-
-// noAnswer returns the error of a queue manager that cannot start because it does not reach itself.
-func noAnswer(s *Server, err error) error {
-	return transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 }

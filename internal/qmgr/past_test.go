@@ -18,9 +18,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ferry/internal/qmgr/tap"
-
 	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/qmgr/tap"
 )
 
 // webServer runs a queue manager that can be reached through web sockets.

@@ -49,8 +49,8 @@ const (
 // An identity is behind a channel if it is at the queue manager at the other end, or at a queue manager that leads there. Each
 // queue manager signs its places at the queue managers that channels and its cluster join it to.
 type places struct {
-	guard *Guard // nil: the network has no identities
-	self  string // the token of this queue manager
+	identity *identity.Identity // of this queue manager; nil: the network has none
+	self     string             // the token of this queue manager
 	// domain is the token of the queue manager, or of its cluster, and mate reports whether a token is another member's.
 	domain    string
 	mate      func(token string) bool
@@ -120,15 +120,23 @@ type joined struct {
 	number  uint64 // the order of arrival
 }
 
-func newPlaces(s *Server) *places {
-	p := &places{guard: s.cfg.Guard, self: transfer.Token(s.cfg.Name), domain: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), admission: s.account.Load, path: filepath.Join(s.cfg.Dir, placesFile),
+// A placesConfig describes the queue manager that keeps places.
+type placesConfig struct {
+	Name      string
+	Domain    string             // its token, or that of its cluster
+	Dir       string             // its directory
+	Identity  *identity.Identity // nil: the network has none
+	Mates     func() []string    // the names of the other members of its cluster; nil: it is in none
+	Admission func() *admission  // the present claims of the network
+	Log       *slog.Logger
+}
+
+func newPlaces(cfg placesConfig) *places {
+	p := &places{identity: cfg.Identity, self: transfer.Token(cfg.Name), domain: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), admission: cfg.Admission, path: filepath.Join(cfg.Dir, placesFile),
 		all: map[string]*whereabouts{}, managers: map[string]*joined{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, turned: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, paces: map[string]*peerPaces{}, streams: map[string]string{},
-		names: map[string]string{transfer.Token(s.cfg.Name): s.cfg.Name}}
+		names: map[string]string{transfer.Token(cfg.Name): cfg.Name}}
 	p.mate = func(token string) bool {
-		if s.member == nil {
-			return false
-		}
-		return slices.ContainsFunc(s.member.mates(), func(name string) bool { return transfer.Token(name) == token })
+		return cfg.Mates != nil && slices.ContainsFunc(cfg.Mates(), func(name string) bool { return transfer.Token(name) == token })
 	}
 	return p
 }
@@ -187,7 +195,7 @@ func readPlace(said []byte) (x identity.Place, made time.Time, err error) {
 
 // check checks the signature of a place, and returns the role of its author and the KeyHash of the author's certificate.
 func (p *places) check(x *identity.Place) (role roles.Role, key string, err error) {
-	if key, err = p.guard.Identity.CheckPlace(x); err != nil {
+	if key, err = p.identity.CheckPlace(x); err != nil {
 		return "", "", err
 	}
 	switch {
@@ -292,7 +300,7 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, key strin
 		w.newest, w.made, w.seen = at, x.Made, now
 		w.gone = w.gone || !p.here(at)
 	}
-	if p.here(at) && p.guard != nil && (len(p.own) < maxOwnPlaces || p.own[token] != nil) {
+	if p.here(at) && p.identity != nil && (len(p.own) < maxOwnPlaces || p.own[token] != nil) {
 		p.own[token] = said
 	}
 	p.mu.Unlock()
@@ -300,6 +308,16 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, key strin
 		p.changed(token, anyone)
 	}
 	return true
+}
+
+// made returns the time of the latest known place of an identity; 0 if none is known.
+func (p *places) made(token string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.all[token]; w != nil {
+		return w.made
+	}
+	return 0
 }
 
 // find finds the whereabouts of a token; those of its user for a pipe. p.mu is held.
@@ -511,7 +529,7 @@ func (p *places) forget(now time.Time) {
 }
 
 // revoked reports whether a certificate was revoked, by its identity.KeyHash.
-func (p *places) revoked(key string) bool { return p.guard != nil && p.guard.Identity.Revoked(key) }
+func (p *places) revoked(key string) bool { return p.identity != nil && p.identity.Revoked(key) }
 
 // endAll ends places after their time, and those with a revoked signature, and reports whether one ended.
 func endAll(at map[string]placed, now time.Time, revoked func(key string) bool) (some bool) {

@@ -53,8 +53,8 @@ func (f *forwarder) placesAfter(t placesTask) somePlaces {
 // come takes the place of a client. It returns the time of the latest known place of the same identity.
 func (f *forwarder) come(said []byte) (newest int64, err error) {
 	x, _, err := readPlace(said)
-	if err == nil && (f.places.guard == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.self) {
-		err = transfer.Errorf(transfer.KindDenied, "the place of %s names queue manager %s, and this is %s", x.Who, x.At, f.s.cfg.Name)
+	if err == nil && (f.places.identity == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.self) {
+		err = transfer.Errorf(transfer.KindDenied, "the place of %s names queue manager %s, and this is %s", x.Who, x.At, f.cfg.Name)
 	}
 	if err == nil {
 		err = f.placed(said)
@@ -62,12 +62,16 @@ func (f *forwarder) come(said []byte) (newest int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	f.places.mu.Lock()
-	defer f.places.mu.Unlock()
-	if w := f.places.all[x.Who.Token()]; w != nil {
-		newest = w.made
+	return f.places.made(x.Who.Token()), nil
+}
+
+// Came takes a place that the holder of the token asker has given. It returns the time of the latest known place of the
+// same identity.
+func (f *forwarder) Came(asker string, said []byte) (newest int64, err error) {
+	if newest, err = f.come(said); err != nil {
+		f.quiet.Dropped(shortened(asker, maxToken), "take place of client failed", "error", err)
 	}
-	return newest, nil
+	return newest, err
 }
 
 // placed takes a place. A new one goes to all queue managers.
@@ -126,11 +130,9 @@ func (f *forwarder) place() {
 			began := time.Now()
 			ask(peer, func() { f.places.asked(peer, began) })
 		}
-		if f.s.member != nil {
-			for name, newest := range f.s.member.routes() {
-				if routes[name] != newest {
-					ask(transfer.Token(name), func() { routes[name] = newest })
-				}
+		for name, newest := range f.cfg.Routes() {
+			if routes[name] != newest {
+				ask(transfer.Token(name), func() { routes[name] = newest })
 			}
 		}
 		f.tellJoined(said)
@@ -158,16 +160,12 @@ func (f *forwarder) place() {
 
 // tellJoined publishes the places of this queue manager, each at once and every placeEvery. said has the times.
 func (f *forwarder) tellJoined(said map[string]time.Time) {
-	cluster := ""
-	if f.s.cfg.Cluster != nil {
-		cluster = f.s.cfg.Cluster.Name
-	}
 	now := time.Now()
 	tell := func(name string, member bool) {
 		if now.Sub(said[name]) < placeEvery {
 			return
 		}
-		x, err := f.places.guard.Identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: cluster, Member: member})
+		x, err := f.places.identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: f.cfg.Cluster, Member: member})
 		var text []byte
 		if err == nil {
 			text, err = json.Marshal(x)
@@ -190,10 +188,8 @@ func (f *forwarder) tellJoined(said map[string]time.Time) {
 	for name := range peers {
 		tell(name, false)
 	}
-	if f.s.member != nil {
-		for _, name := range f.s.member.mates() {
-			tell(name, true)
-		}
+	for _, name := range f.cfg.Mates() {
+		tell(name, true)
 	}
 }
 

@@ -66,7 +66,7 @@ func (k *crawlingKeeper) carry(ctx context.Context, bytes int) {
 
 // queues returns the application queues of the keeper.
 func (k *crawlingKeeper) queues(t *testing.T) *Queues {
-	c := &Conn{control: &link{again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
+	c := &Conn{base: newBase(linkConfig{}, ""), control: &link{again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
 	c.ctx, c.end = context.WithCancel(t.Context())
 	t.Cleanup(c.end)
 	c.control.up.Store(true)

@@ -33,6 +33,7 @@ const (
 	maxQueues    = 1000
 	queueOnce    = 2048           // messages that are looked at in one errand
 	queueBytes   = 1 << 20        // of them at most; a longer message comes in pieces
+	queueRoom    = 4 << 10        // bytes of an answer, at least
 	queueFrame   = 20             // bytes that a piece takes beside its data
 	queueStored  = 2<<20 - 64<<10 // bytes of a task that stores messages: one of the largest
 	queueTime    = apiTimeout / 8 // then an errand answers with a partial result; in a busy cluster each message may take ms
@@ -449,7 +450,7 @@ func (res *queueResult) count(ctx context.Context, s jetstream.Stream, of *wire.
 // read returns the data of messages of a span from an offset in its first one on, up to about the room. The last
 // message may be a piece.
 func (res *queueResult) read(ctx context.Context, s jetstream.Stream, t *queueTask) error {
-	left := min(max(t.Room, amountLeast), queueBytes)
+	left := min(max(t.Room, queueRoom), queueBytes)
 	return res.look(ctx, s, &t.Span, left, func(m *jetstream.RawStreamMsg) int {
 		from := 0
 		if m.Sequence == t.Span.First {
@@ -569,7 +570,7 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queue
 		if subject <= t.After || len(tokens) != 5 || tokens[4] == wire.NoGroup {
 			continue
 		}
-		if n := len(res.Groups); n >= queueGroups || n > 0 && (n*queueGroup > max(t.Room, amountLeast) || time.Since(began) > queueTime) {
+		if n := len(res.Groups); n >= queueGroups || n > 0 && (n*queueGroup > max(t.Room, queueRoom) || time.Since(began) > queueTime) {
 			return nil
 		}
 		m, err := s.GetLastMsgForSubject(ctx, subject)

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/transfer"
-
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
 )
 
 // smallQueue makes the queue of commands with room for few.
@@ -159,7 +159,7 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 		return all
 	}
 	clear := func(as, token string) error {
-		_, err := s.about.registrar.do(ctx, as, mustMarshal(errand{V: 1, Op: opClear, Tokens: []string{token}}))
+		_, err := s.answers.registrar.do(ctx, as, mustMarshal(errand{V: 1, Op: opClear, Tokens: []string{token}}))
 		return err
 	}
 	put("ferry.command.ALPHA.eve", "ferry.command.*.eve", "ferry.control.BETA.eve", "ferry.command.EVE.bob", "ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob")
@@ -177,7 +177,7 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 	if got := left(); !slices.Equal(got, []string{"ferry.command.EVE.bob", "ferry.control.BETA.bob"}) {
 		t.Errorf("left of an agent are %v", got)
 	}
-	_, err := s.about.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &storeTask{Do: storeClear}}))
+	_, err := s.answers.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &storeTask{Do: storeClear}}))
 	must(t, err)
 	if got := left(); len(got) > 0 {
 		t.Errorf("left of the messages that bob has withdrawn are %v", got)

@@ -46,7 +46,7 @@ func RemoveMember(ctx context.Context, c *Conn, name string, as SystemUser) erro
 
 // remove removes another member of the cluster. It may be repeated after an interruption.
 func (m *member) remove(ctx context.Context, r removal) error {
-	s, cluster := m.s, m.s.cfg.Cluster.Name
+	s, cluster := m.s, m.cluster.Name
 	m.mu.Lock()
 	members, removed := slices.Clone(m.note.Members), slices.Contains(m.note.Removed, r.Name)
 	m.mu.Unlock()
@@ -57,11 +57,11 @@ func (m *member) remove(ctx context.Context, r removal) error {
 	case !slices.Contains(members, r.Name):
 		return transfer.Errorf(transfer.KindNotFound, "cluster %s has no member %s", cluster, printed(r.Name)).
 			WithHint("its members are " + strings.Join(members, ", "))
-	case r.Name == s.cfg.Name || slices.Contains(p.here, r.Name):
+	case r.Name == s.cfg.name || slices.Contains(p.here, r.Name):
 		return transfer.Errorf(transfer.KindAlive, "queue manager %s is running, and a member of cluster %s", r.Name, cluster).
 			WithHint("stop it first; it cannot be a member again under that name")
 	case !p.quorum:
-		return transfer.Errorf(transfer.KindNoManager, "most members of cluster %s have to be there to remove one: %s", cluster, s.Passing()).
+		return transfer.Errorf(transfer.KindNoManager, "most members of cluster %s have to be there to remove one: %s", cluster, m.passing()).
 			WithHint("start those that are away and are to stay")
 	case len(p.leaderless) > 0:
 		return transfer.Errorf(transfer.KindNoManager, "cluster %s has queues that nobody leads, which may be kept by %s alone: %s", cluster, r.Name, strings.Join(p.leaderless, ", ")).
@@ -70,7 +70,7 @@ func (m *member) remove(ctx context.Context, r removal) error {
 	if err := m.askRemoval(ctx, r); err != nil {
 		return err
 	}
-	s.cfg.Log.Warn("a member was removed from the cluster", slog.String("queue_manager", r.Name), slog.String("cluster", cluster))
+	s.cfg.log.Warn("a member was removed from the cluster", slog.String("queue_manager", r.Name), slog.String("cluster", cluster))
 	m.gone(r.Name)
 	for {
 		m.mu.Lock()
@@ -80,7 +80,7 @@ func (m *member) remove(ctx context.Context, r removal) error {
 			return nil
 		}
 		if sleep(ctx, memoryLook, nil) {
-			return transfer.Errorf(transfer.KindTimeout, "queue manager %s was removed, and %s has not noted that yet", r.Name, s.cfg.Name).WithHint("do it again")
+			return transfer.Errorf(transfer.KindTimeout, "queue manager %s was removed, and %s has not noted that yet", r.Name, s.cfg.name).WithHint("do it again")
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (m *member) remove(ctx context.Context, r removal) error {
 func (m *member) askRemoval(ctx context.Context, r removal) error {
 	s := m.s
 	refused := func(err error) error {
-		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", s.cfg.Cluster.Name, r.Name, err).WithHint("try again in a moment")
+		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", m.cluster.Name, r.Name, err).WithHint("try again in a moment")
 	}
 	nc, err := connectOwn(s.ns, nats.Name(responderName), nats.NoReconnect(),
 		nats.UserJWT(func() (string, error) { return r.As.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(r.As.Seed, nonce) }))

@@ -7,22 +7,18 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
-	"ferry/internal/sys/filelock"
 	"ferry/internal/sys/space"
-	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 )
 
@@ -73,33 +69,19 @@ type entrance struct {
 // it acknowledges it.
 type Server struct {
 	entrance
-	cfg         ServerConfig
-	opts        *server.Options // as it was started with
-	ns          *server.Server
-	channels    *Channels
-	forwarder   *forwarder // nil where there are no channels
-	accountName string     // that has the queues
-	lock        *dirLock
-	about       *responder
-	findings    findings
-	broken      atomic.Pointer[string] // why messages cannot be stored at present
-	full        atomic.Pointer[string] // why nothing else can be written at present
-	room        room                   // for messages of application queues
-	known       map[string]mark        // the contents of the marks; only remember uses it until it has ended
-	member      *member                // its part in a cluster; nil: it is in none
-	account     atomic.Pointer[admission]
-	admitting   sync.Mutex
-	unkept      bool          // claims that Guard.Keep could not keep
-	ending      chan struct{} // closed by Shutdown
-	tasks       sync.WaitGroup
-	once        sync.Once
-	places      []filelock.Place // where its files were when it had started
-	gone        chan struct{}    // closed with lost set
-	lost        error
+	cfg  ServerConfig
+	opts *server.Options // as it was started with
+	*disk
+	channels  *Channels
+	forwarder *forwarder // nil where there are no channels
+	lock      *dirLock
+	answers   *responder
+	member    *member // its part in a cluster; nil: it is in none
+	account   atomic.Pointer[admission]
+	unkept    bool // claims that Guard.Keep could not keep
+	tasks     sync.WaitGroup
+	once      sync.Once
 }
-
-// readyTimeout is the time in which a started server must report that it is ready.
-const readyTimeout = 10 * time.Second
 
 // StartServer runs a queue manager until Shutdown. When it returns, clients can
 // connect and everything in the store has been recovered; recovery is not
@@ -129,15 +111,15 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 
-	s := &Server{cfg: cfg, accountName: server.DEFAULT_GLOBAL_ACCOUNT, lock: lock, ending: make(chan struct{}), gone: make(chan struct{})}
+	s := &Server{cfg: cfg, lock: lock, disk: newDisk(diskConfig{name: cfg.Name, dir: cfg.Dir, maxStore: cfg.MaxStore, identity: cfg.identity(), log: cfg.Log, has: cfg.has, started: openRoutes})}
 	if cfg.Guard != nil {
 		err = cfg.Guard.apply(s, opts)
 	}
 	if err == nil && cfg.Cluster != nil {
-		err = cfg.Cluster.apply(s, opts)
+		err = cfg.Cluster.apply(cfg.Name, cfg.identity(), func(name string) error { return s.member.admits(name) }, opts)
 	}
 	if err == nil {
-		s.channels, err = openChannels(s)
+		s.channels, err = openChannels(s.channelsConfig())
 	}
 	if err == nil && cfg.Listen != "" {
 		opts.JetStreamDomain = cfg.domain()
@@ -240,53 +222,6 @@ func (cfg *ServerConfig) identity() *identity.Identity {
 	return cfg.Guard.Identity
 }
 
-// splitListen reads HOST:PORT of a flag into the library's form. There a port 0 would mean the default port, and -1 any
-// free one.
-func splitListen(flag, listen string) (string, int, error) {
-	host, text, err := net.SplitHostPort(listen)
-	if err != nil {
-		return "", 0, transfer.Errorf(transfer.KindUsage, "%s %q is malformed; write it as HOST:PORT", flag, listen)
-	}
-
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return "", 0, transfer.Errorf(transfer.KindUsage, "%s %q has no port number from 0 to 65535", flag, listen)
-	}
-
-	host = cmp.Or(host, "0.0.0.0")
-	if port == 0 {
-		return host, server.RANDOM_PORT, nil
-	}
-
-	// The library reports a port in use as text, after the store is open. Try
-	// the port first, for the cause itself.
-	l, err := net.Listen("tcp", net.JoinHostPort(host, text))
-	if err != nil {
-		return "", 0, listenError(flag, listen, err)
-	}
-
-	l.Close()
-	return host, int(port), nil
-}
-
-func listenError(flag, listen string, err error) error {
-	cause := err
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
-		cause = op.Err
-	}
-
-	if sys := (*os.SyscallError)(nil); errors.As(err, &sys) {
-		cause = sys.Err
-	}
-
-	e := transfer.Errorf(transfer.KindUsage, "the queue manager cannot listen on %s: %w", listen, cause)
-	if tcp.InUse(err) {
-		e.Kind = transfer.KindInUse // it may be free in a moment
-		return e.WithHint("is another queue manager running there? choose another address with " + flag)
-	}
-	return e.WithHint("choose another address with " + flag)
-}
-
 // start opens the store and the listener. A server without a listener serves one process and keeps nothing for a later
 // run.
 func (s *Server) start(opts *server.Options) error {
@@ -300,15 +235,16 @@ func (s *Server) start(opts *server.Options) error {
 		return err
 	}
 	if s.cfg.Listen != "" {
-		_, staged := staged(s)
-		makeRoom(s, staged+spareBytes, spareInodes)
+		_, staged := staged(s.disk)
+		makeRoom(s.disk, staged+spareBytes, spareInodes)
 	}
 	if s.cfg.Cluster != nil {
-		if err := join(s); err != nil {
+		var err error
+		if s.member, err = join(s.memberConfig()); err != nil {
 			return err
 		}
 	} else if s.cfg.Listen != "" {
-		if err := alone(s); err != nil {
+		if err := alone(s.disk); err != nil {
 			return err
 		}
 		if err := s.inspect(opts); errors.As(err, new(*transfer.Error)) {
@@ -319,16 +255,18 @@ func (s *Server) start(opts *server.Options) error {
 	}
 
 	log := newServerLog(s.cfg.Log)
-	log.links = &s.channels.notes
+	log.links = s.channels.notes.heard
 	s.opts = opts.Clone() // the server changes its own
 	ns, err := s.run(opts, log)
 	if err != nil {
 		return err
 	}
 
-	s.ns = ns
-	if err := healthy(s, log); err != nil {
-		return err
+	s.ns, s.channels.ns, s.channels.opts = ns, ns, s.opts
+	if s.member == nil {
+		if err := healthy(s.disk, log); err != nil {
+			return err
+		}
 	}
 
 	if s.cfg.Listen != "" {
@@ -343,9 +281,9 @@ func (s *Server) start(opts *server.Options) error {
 		s.tasks.Go(s.boundPending)
 	}
 
-	s.about, err = answerAbout(s)
+	s.answers, err = answerAbout(s)
 	if err == nil && s.member != nil {
-		if err = s.member.attend(s.about.ownConn); err == nil {
+		if err = s.member.attend(s.answers.ownConn); err == nil {
 			s.tasks.Go(s.member.watch)
 			s.tasks.Go(func() { s.member.tend(opts) })
 			s.tasks.Go(s.member.remember)
@@ -355,8 +293,8 @@ func (s *Server) start(opts *server.Options) error {
 		s.limits = newLimits(s) // before channels forward messages
 	}
 	if err == nil && s.cfg.Listen != "" {
-		if s.forwarder, err = startForwarder(s); err == nil {
-			s.about.registrar.hands(s.forwarder)
+		if s.forwarder, err = startForwarder(s.forwardConfig()); err == nil {
+			s.answers.registrar.hands(s.forwarder)
 		}
 	}
 	if err == nil && s.listener != nil {
@@ -365,59 +303,6 @@ func (s *Server) start(opts *server.Options) error {
 		err = s.channels.open()
 	}
 	return err
-}
-
-// healthy returns an error if the store was opened and cannot be used. It does not judge a member of a cluster: its
-// store is good when it has caught up with the others.
-func healthy(s *Server, log *serverLog) error {
-	if s.member != nil {
-		return nil
-	}
-	h := s.ns.Healthz(nil)
-	for end := time.Now().Add(readyTimeout); h.Error != "" && strings.Contains(h.Error, "failed to be ready") && time.Now().Before(end); {
-		h = s.ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
-	}
-
-	if errno := failedCall(h.Error + log.failed()); h.Error != "" && errno != 0 {
-		if strings.Contains(h.Error, writeError) {
-			log.unstored.last.Store(&h.Error) // mend opens the store again
-			return nil
-		}
-		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %s: %w", s.cfg.Name, s.cfg.Dir, h.Error, errno)
-	}
-	if h.Error != "" {
-		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s is damaged: %s",
-			s.cfg.Name, filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), h.Error).
-			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
-	}
-	return nil
-}
-
-// run starts the library's server and waits until it is ready.
-func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, error) {
-	ns, err := server.NewServer(opts)
-	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "queue manager %s cannot start: %w", s.cfg.Name, err)
-	}
-
-	ns.SetLoggerV2(log, false, false, false)
-	// Start returns with the store recovered and the listener open, or after it has logged a fatal error.
-	ns.Start()
-	if fatal := log.fatal(); fatal != "" {
-		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
-		if !s.cfg.has(s.cfg.Dir, 1, 1) { // the library has only words for that
-			err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s: %w", s.cfg.Name, s.cfg.Dir, fatal, syscall.ENOSPC)
-		}
-	} else if openRoutes(ns, opts); !ns.ReadyForConnections(readyTimeout) {
-		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s is not ready after %s", s.cfg.Name, readyTimeout).
-			WithHint("try again when this host is less busy")
-	}
-	if err != nil {
-		ns.Shutdown()
-		ns.WaitForShutdown()
-		return nil, err
-	}
-	return ns, nil
 }
 
 // URL returns the address of the server for clients: nats://HOST:PORT, or "" if it takes in-process connections only.
@@ -441,6 +326,82 @@ func (s *Server) URL() string {
 
 // Channels returns the channels to other queue managers.
 func (s *Server) Channels() *Channels { return s.channels }
+
+// InProcessConn makes a connection within this process.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
+
+// domain returns the queue manager's name among queue managers that channels join, one token: the members of a cluster
+// have one queue.
+func (cfg *ServerConfig) domain() string {
+	if cfg.Cluster != nil {
+		return transfer.Token(cfg.Cluster.Name)
+	}
+	return transfer.Token(cfg.Name)
+}
+
+// placesConfig returns the configuration of the places that the queue manager knows.
+func (s *Server) placesConfig() placesConfig {
+	return placesConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Dir: s.cfg.Dir, Identity: s.cfg.identity(), Admission: s.account.Load, Log: s.cfg.Log,
+		Mates: s.mates}
+}
+
+// mates returns the names of the other members of the queue manager's cluster.
+func (s *Server) mates() []string {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.mates()
+}
+
+// routes returns the connected members of the queue manager's cluster, each with the number of its newest connection.
+func (s *Server) routes() map[string]uint64 {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.routes()
+}
+
+// memberConfig returns the configuration of the queue manager's part in a cluster.
+func (s *Server) memberConfig() memberConfig {
+	return memberConfig{s: s.disk, cluster: s.cfg.Cluster, url: s.URL, host: s.Host,
+		number: func() uint64 {
+			if a := s.account.Load(); a != nil {
+				return number(a.account)
+			}
+			return 0
+		},
+		claims: func() roles.Claims { return claimsOf(s) }, admit: s.admit,
+		ensure: func(ctx context.Context) error {
+			_, err := s.answers.registrar.keeper.ensure(ctx)
+			return err
+		}}
+}
+
+// channelsConfig returns the configuration of the queue manager's channels.
+func (s *Server) channelsConfig() channelsConfig {
+	return channelsConfig{Name: s.cfg.Name, Dir: s.cfg.Dir, Channels: s.cfg.Channels, Listen: s.cfg.ChannelListen, Alone: s.cfg.Listen == "", Identity: s.cfg.identity(), Account: s.accountName,
+		Strangers: s.cfg.strangers(), Admission: s.account.Load, Places: newPlaces(s.placesConfig()), Ending: s.ending, Log: s.cfg.Log,
+		Waiting: func(peer string) int {
+			if s.forwarder == nil {
+				return 0
+			}
+			return s.forwarder.waiting(s.forwarder.domainOf(peer))
+		}}
+}
+
+// forwardConfig returns the configuration of the queue manager's forwarder.
+func (s *Server) forwardConfig() forwardConfig {
+	cfg := forwardConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.accountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.ownConn, NS: s.ns,
+		Channels: s.channels, Places: s.channels.places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.take, URL: s.URL, Standing: func() string { return standingOf(s.disk) },
+		Found: func(finding string) bool { return s.findings.add(finding, time.Now()) }, Log: s.cfg.Log}
+	if s.cfg.Cluster != nil {
+		cfg.Cluster = s.cfg.Cluster.Name
+	}
+	if s.limits != nil {
+		cfg.Limits = s.limits
+	}
+	return cfg
+}
 
 // Name returns the server's name.
 func (s *Server) Name() string { return s.cfg.Name }
@@ -470,7 +431,7 @@ func (s *Server) Shutdown() {
 			s.listener.Close()
 		}
 		s.forwarder.stop()
-		s.about.stop()
+		s.answers.stop()
 		if s.ns != nil {
 			s.ns.Shutdown()
 			s.ns.WaitForShutdown()

@@ -83,11 +83,11 @@ func (x *examination) inconclusive(damaged map[string]bool, dir string) error {
 }
 
 // staged returns the directories of batches in the store, by stream, and their bytes.
-func staged(s *Server) (dirs map[string]string, bytes uint64) {
+func staged(s *disk) (dirs map[string]string, bytes uint64) {
 	dirs = map[string]string{}
-	names, _ := os.ReadDir(s.streamDir(s.cfg.Dir, "")) // a new store has none
+	names, _ := os.ReadDir(s.streamDir(s.cfg.dir, "")) // a new store has none
 	for _, name := range names {
-		dir := filepath.Join(s.streamDir(s.cfg.Dir, name.Name()), batchesDir)
+		dir := filepath.Join(s.streamDir(s.cfg.dir, name.Name()), batchesDir)
 		if there, err := os.ReadDir(dir); err != nil || len(there) == 0 {
 			continue
 		}
@@ -108,13 +108,13 @@ func staged(s *Server) (dirs map[string]string, bytes uint64) {
 // it completes a batch that is in the stream in part. If that fails, it forgets the rest, and a file would be stored
 // twice in part. Such a store waits for space. A batch without a message in the stream is dropped: its sender has no
 // acknowledgement, and sends it again.
-func holdBatches(s *Server, opts *server.Options) error {
-	held := filepath.Join(s.cfg.Dir, heldDir)
+func holdBatches(s *disk, opts *server.Options) error {
+	held := filepath.Join(s.cfg.dir, heldDir)
 	if err := restoreBatches(s, held); err != nil { // a process that was killed left them
 		return err
 	}
 	dirs, bytes := staged(s)
-	if len(dirs) == 0 || s.cfg.has(s.cfg.Dir, bytes+spareBytes, spareInodes) {
+	if len(dirs) == 0 || s.cfg.has(s.cfg.dir, bytes+spareBytes, spareInodes) {
 		return nil
 	}
 	if err := os.MkdirAll(held, 0o700); err != nil {
@@ -125,7 +125,7 @@ func holdBatches(s *Server, opts *server.Options) error {
 			return errors.Join(err, restoreBatches(s, held))
 		}
 	}
-	x, err := s.examine(opts, s.cfg.Dir)
+	x, err := s.examine(opts, s.cfg.dir)
 	if err != nil {
 		return errors.Join(err, restoreBatches(s, held))
 	}
@@ -135,20 +135,20 @@ func holdBatches(s *Server, opts *server.Options) error {
 			return err
 		}
 		return transfer.Errorf(transfer.KindNoManager, "messages are half stored (%s), and the disk of %s %s: %w",
-			line, s.cfg.Dir, space.Shortage(s.cfg.Dir), syscall.ENOSPC).
+			line, s.cfg.dir, space.Shortage(s.cfg.dir), syscall.ENOSPC).
 			WithHint("free " + transfer.FormatBytes(int64(bytes+spareBytes)) + " on the disk; nothing is lost")
 	}
 	return os.RemoveAll(held)
 }
 
 // restoreBatches puts batches that were held back in their streams.
-func restoreBatches(s *Server, held string) error {
+func restoreBatches(s *disk, held string) error {
 	there, err := os.ReadDir(held)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, d := range there {
-		dir := filepath.Join(s.streamDir(s.cfg.Dir, d.Name()), batchesDir)
+		dir := filepath.Join(s.streamDir(s.cfg.dir, d.Name()), batchesDir)
 		if err = os.RemoveAll(dir); err == nil {
 			err = os.Rename(filepath.Join(held, d.Name()), dir)
 		}
@@ -174,12 +174,12 @@ type room struct {
 // take reserves room for messages of so many bytes and of so many numbers until done is called. It returns an error of
 // KindNoSpace if the disk has no such room. The server writes a batch twice. The reserve stays for the removal of
 // messages, and for commands.
-func (r *room) take(s *Server, bytes, messages int) (done func(), err error) {
+func (r *room) take(s *disk, bytes, messages int) (done func(), err error) {
 	need := 2 * uint64(bytes+messages*frameBytes)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if shortOf(s) != "" || !s.cfg.has(s.cfg.Dir, r.taken+need+spareBytes, spareInodes) {
-		return nil, transfer.Errorf(transfer.KindNoSpace, "the disk of queue manager %s %s", s.cfg.Name, space.Shortage(s.cfg.Dir)).
+	if shortOf(s) != "" || !s.cfg.has(s.cfg.dir, r.taken+need+spareBytes, spareInodes) {
+		return nil, transfer.Errorf(transfer.KindNoSpace, "the disk of queue manager %s %s", s.cfg.name, space.Shortage(s.cfg.dir)).
 			WithHint("it goes on as messages are taken out of queues, or as the disk gets space")
 	}
 	r.taken += need

@@ -21,7 +21,7 @@ import (
 // A fakeDisk sets a server's free space.
 type fakeDisk struct{ left atomic.Uint64 }
 
-func newDisk(left uint64) *fakeDisk {
+func newFakeDisk(left uint64) *fakeDisk {
 	d := &fakeDisk{}
 	d.left.Store(left)
 	return d
@@ -107,7 +107,7 @@ func messagesOf(t *testing.T, s *Server) (all []string) {
 // not start and forgets nothing of the batch.
 func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
 	noLeaks(t)
-	dir, disk := crashedWithBatch(t, true), newDisk(0)
+	dir, disk := crashedWithBatch(t, true), newFakeDisk(0)
 	for range 2 {
 		_, err := disk.start(t, dir)
 		wantKind(t, err, transfer.KindNoManager, "APP_Q", "disk of "+dir)
@@ -130,7 +130,7 @@ func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
 func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 	noLeaks(t)
 	dir := crashedWithBatch(t, false)
-	s, err := newDisk(0).start(t, dir)
+	s, err := newFakeDisk(0).start(t, dir)
 	must(t, err)
 	if got, want := messagesOf(t, s), []string{"message 1", "message 2"}; !slices.Equal(got, want) {
 		t.Errorf("the queue has %q; want %q", got, want)
@@ -144,10 +144,10 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 // counts.
 func TestFullDiskRefusesMessages(t *testing.T) {
 	noLeaks(t)
-	disk := newDisk(plenty)
+	disk := newFakeDisk(plenty)
 	s, err := disk.start(t, t.TempDir())
 	must(t, err)
-	r := s.about.registrar
+	r := s.answers.registrar
 	ask := func(task queueTask) error {
 		t.Helper()
 		task.Span = wire.QueueSpan{Queue: "Q", Group: "g", Last: task.Span.Last}
@@ -180,7 +180,7 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 // answers of the queue manager pass over the wire, and the library of a server that is not Ferry's gives the same errors.
 func TestFullDiskIsNotFullQueue(t *testing.T) {
 	noLeaks(t)
-	disk := newDisk(plenty)
+	disk := newFakeDisk(plenty)
 	s, err := disk.start(t, t.TempDir())
 	must(t, err)
 	ctx := testContext(t)

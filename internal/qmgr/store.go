@@ -476,7 +476,7 @@ func purgeBelow(ctx context.Context, s jetstream.Stream, of *Shelf, epoch uint32
 }
 
 // withData returns an answer with bytes of messages behind it: in JSON they would be a third longer.
-func (res storeResult) withData(data []byte) []byte {
+func withData(res storeResult, data []byte) []byte {
 	head := resultOf(errandResult{Store: &res}, nil)
 	return append(append(append(make([]byte, 0, len(head)+1+len(data)), head...), '\n'), data...)
 }

@@ -217,7 +217,7 @@ func TestStoreErrandsAreOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(who string, task storeTask) error {
-		_, err := s.about.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opStore, Store: &task}))
+		_, err := s.answers.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opStore, Store: &task}))
 		return err
 	}
 	for _, task := range []storeTask{
@@ -253,7 +253,7 @@ func TestStoreIsClearedOfAnAgent(t *testing.T) {
 		}
 	}
 	ask := func(who string, tokens ...string) error {
-		_, err := s.about.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opClear, Tokens: tokens}))
+		_, err := s.answers.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opClear, Tokens: tokens}))
 		return err
 	}
 	for _, who := range []string{"ALPHA", "alice", "BETA"} {

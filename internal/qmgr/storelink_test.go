@@ -253,8 +253,8 @@ func (silentReceipt) Err() <-chan error            { return nil }
 // The wait for a receipt lasts until the link has carried the message, and 10 s longer.
 func TestAReceiptIsWaitedForWhileTheMessageIsOnTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Conn{}
-		r := &Receipt{c: c, link: &link{c: c}, sent: time.Now(), ack: silentReceipt{}}
+		c := &Conn{base: &base{}}
+		r := &Receipt{c: c, link: &link{c: c.base}, sent: time.Now(), ack: silentReceipt{}}
 		over := make(chan error, 1)
 		go func() { over <- r.Wait(t.Context()) }()
 		//house:sleep because it runs in a bubble

@@ -21,17 +21,15 @@ const (
 type times struct {
 	probeEvery   time.Duration // between two looks of the watchdog
 	probeTimeout time.Duration
-	ackWait      time.Duration // see defaultTimes
+	ackWait      time.Duration // see the constant
 	// pullHeartbeat is the interval of the queue manager's signs of life for a pull, on a link without delay.
 	pullHeartbeat time.Duration
 }
 
 var defaultTimes = times{
-	probeEvery:   5 * time.Second,
-	probeTimeout: probeTimeout,
-	// ackWait is the time after which a message is delivered again if it was lost on its way, or if its handler died. A
-	// handler that runs holds its message for as long as it runs.
-	ackWait:       6 * time.Second,
+	probeEvery:    5 * time.Second,
+	probeTimeout:  probeTimeout,
+	ackWait:       ackWait,
 	pullHeartbeat: 2 * time.Second,
 }
 
@@ -208,21 +206,6 @@ func (c *Conn) Lost() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.links.downs
-}
-
-// changed notifies that the control or the data link came up or was lost.
-func (c *Conn) changed(up bool, why error) {
-	c.mu.Lock()
-	if up {
-		c.links.ups++
-	} else {
-		c.links.downs, c.links.why = c.links.downs+1, why
-	}
-	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
 }
 
 // notify calls OnConnect and OnDisconnect. Before OnConnect it learns the facts

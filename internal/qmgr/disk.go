@@ -1,0 +1,103 @@
+package qmgr
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/filelock"
+	"ferry/internal/transfer"
+)
+
+// A disk is the store of an embedded queue manager in its directory, and the library's server that has it open.
+type disk struct {
+	cfg         diskConfig
+	accountName string // that has the queues
+	ns          *server.Server
+	findings    findings
+	broken      atomic.Pointer[string] // why messages cannot be stored at present
+	full        atomic.Pointer[string] // why nothing else can be written at present
+	room        room                   // for messages of application queues
+	known       map[string]mark        // the contents of the marks; only remember uses it until it has ended
+	admitting   sync.Mutex             // held while the claims of the server change
+	ending      chan struct{}          // closed when the queue manager ends
+	places      []filelock.Place       // where its files were when it had started
+	gone        chan struct{}          // closed with lost set
+	lost        error
+}
+
+// A diskConfig is the configuration of a store.
+type diskConfig struct {
+	name     string // of the queue manager
+	dir      string
+	maxStore int64
+	identity *identity.Identity // nil: the queue manager asks clients for none
+	log      *slog.Logger
+	has      func(dir string, bytes, inodes uint64) bool   // reports whether a disk has so much left
+	started  func(ns *server.Server, opts *server.Options) // is called after the start of each server
+}
+
+// newDisk returns the store of a queue manager. It is not open.
+func newDisk(cfg diskConfig) *disk {
+	return &disk{cfg: cfg, accountName: server.DEFAULT_GLOBAL_ACCOUNT, ending: make(chan struct{}), gone: make(chan struct{})}
+}
+
+// readyTimeout is the time in which a started server must report that it is ready.
+const readyTimeout = 10 * time.Second
+
+// healthy returns an error if the store was opened and cannot be used. It is not for a member of a
+// cluster: the store of a member is good when it has caught up with the others.
+func healthy(s *disk, log *serverLog) error {
+	h := s.ns.Healthz(nil)
+	for end := time.Now().Add(readyTimeout); h.Error != "" && strings.Contains(h.Error, "failed to be ready") && time.Now().Before(end); {
+		h = s.ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
+	}
+
+	if errno := failedCall(h.Error + log.failed()); h.Error != "" && errno != 0 {
+		if strings.Contains(h.Error, writeError) {
+			log.unstored.last.Store(&h.Error) // mend opens the store again
+			return nil
+		}
+		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %s: %w", s.cfg.name, s.cfg.dir, h.Error, errno)
+	}
+	if h.Error != "" {
+		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s is damaged: %s",
+			s.cfg.name, filepath.Join(s.cfg.dir, server.JetStreamStoreDir), h.Error).
+			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
+	}
+	return nil
+}
+
+// run starts the library's server and waits until it is ready.
+func (s *disk) run(opts *server.Options, log *serverLog) (*server.Server, error) {
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "queue manager %s cannot start: %w", s.cfg.name, err)
+	}
+
+	ns.SetLoggerV2(log, false, false, false)
+	// Start returns with the store recovered and the listener open, or after it has logged a fatal error.
+	ns.Start()
+	if fatal := log.fatal(); fatal != "" {
+		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.name, s.cfg.dir, fatal)
+		if !s.cfg.has(s.cfg.dir, 1, 1) { // the library has only words for that
+			err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s: %w", s.cfg.name, s.cfg.dir, fatal, syscall.ENOSPC)
+		}
+	} else if s.cfg.started(ns, opts); !ns.ReadyForConnections(readyTimeout) {
+		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s is not ready after %s", s.cfg.name, readyTimeout).
+			WithHint("try again when this host is less busy")
+	}
+	if err != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return nil, err
+	}
+	return ns, nil
+}
