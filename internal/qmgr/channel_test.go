@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -30,13 +31,13 @@ func linked(t *testing.T, a *authority.Authority, name string, to ...Channel) *S
 
 func linkedIn(t *testing.T, a *authority.Authority, name, dir string, to ...Channel) *Server {
 	t.Helper()
-	cfg := ServerConfig{Name: name, Dir: dir, Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: testLog(t)}
+	cfg := ServerConfig{Name: name, Dir: dir, Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: qmgrtest.Log(t)}
 	if a != nil {
 		claims, err := a.Claims()
 		must(t, err)
 		cfg.Guard = &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, name, roles.Manager), Claims: claims}
 	}
-	s, err := StartServer(testContext(t), cfg)
+	s, err := StartServer(qmgrtest.Context(t), cfg)
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return s
@@ -48,7 +49,7 @@ func to(s *Server) Channel { return Channel{Name: s.Name(), URL: "nats://" + s.C
 // running waits until the channels of a queue manager are up.
 func running(t *testing.T, s *Server) {
 	t.Helper()
-	eventually(t, "the channels of "+s.Name()+" run", func() bool {
+	qmgrtest.Eventually(t, "the channels of "+s.Name()+" run", func() bool {
 		for _, c := range s.Channels().List() {
 			if c.State != ChannelRunning {
 				return false
@@ -91,7 +92,7 @@ func both(t *testing.T, f func(t *testing.T, a *authority.Authority)) {
 func stored(t *testing.T, s *Server, stream Stream) uint64 {
 	t.Helper()
 	js := s.forwarder.own.js()
-	st, err := js.Stream(testContext(t), string(stream))
+	st, err := js.Stream(qmgrtest.Context(t), string(stream))
 	if err != nil {
 		return 0
 	}
@@ -102,7 +103,7 @@ func stored(t *testing.T, s *Server, stream Stream) uint64 {
 // manager, too.
 func TestAChannelCarries(t *testing.T) {
 	both(t, func(t *testing.T, a *authority.Authority) {
-		noLeaks(t)
+		qmgrtest.NoLeaks(t)
 		hub := linked(t, a, "HUB")
 		one, two := linked(t, a, "ONE", to(hub)), linked(t, a, "TWO", to(hub))
 		running(t, one)
@@ -118,12 +119,12 @@ func TestAChannelCarries(t *testing.T) {
 			must(t, err)
 			_, err = x.to.SubscribeData(strings.TrimSuffix(x.data, "ALPHA.x")[:len("ferry.data.")]+strings.Split(x.data, ".")[2]+".>", nil, func(m Message) { data <- string(m.Data) })
 			must(t, err)
-			eventually(t, "what is said passes", func() bool { must(t, x.from.Publish(x.reply, []byte("first"))); return len(replies) > 0 })
-			eventually(t, "what is moved passes", func() bool { must(t, x.from.PublishData(x.data, []byte("first"))); return len(data) > 0 })
+			qmgrtest.Eventually(t, "what is said passes", func() bool { must(t, x.from.Publish(x.reply, []byte("first"))); return len(replies) > 0 })
+			qmgrtest.Eventually(t, "what is moved passes", func() bool { must(t, x.from.PublishData(x.data, []byte("first"))); return len(data) > 0 })
 			must(t, x.from.Publish(x.reply, []byte("last")))
 			must(t, x.from.PublishData(x.data, []byte("last")))
 			for _, c := range []chan string{replies, data} {
-				for receive(t, "the last message", c) != "last" {
+				for qmgrtest.Receive(t, "the last message", c) != "last" {
 				}
 				if n := len(c); n > 0 {
 					t.Errorf("%d messages came twice", n)
@@ -137,7 +138,7 @@ func TestAChannelCarries(t *testing.T) {
 // and where it was given until then.
 func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 	both(t, func(t *testing.T, a *authority.Authority) {
-		noLeaks(t)
+		qmgrtest.NoLeaks(t)
 		one := linked(t, a, "ONE")
 		two := linked(t, a, "TWO", to(one))
 		running(t, two)
@@ -153,23 +154,23 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		}
 		s, c := subject(1)
 		enqueue(t, c, s, "one")
-		if m := receive(t, "a command for an agent elsewhere", got); m != "one" {
+		if m := qmgrtest.Receive(t, "a command for an agent elsewhere", got); m != "one" {
 			t.Errorf("it is %q", m)
 		}
-		eventually(t, "it is stored nowhere any more", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
+		qmgrtest.Eventually(t, "it is stored nowhere any more", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
 
 		// A withdrawal must not take the request for an unread one.
 		if a != nil {
 			gamma := as(t, a, one, "DELTA")
-			at, err := gamma.Standing(testContext(t), Commands("BETA"))
-			wantKind(t, err, transfer.KindUnreachable)
+			at, err := gamma.Standing(qmgrtest.Context(t), Commands("BETA"))
+			qmgrtest.WantKind(t, err, transfer.KindUnreachable)
 			if at.Age != 0 {
 				t.Errorf("the reader stands at %+v", at)
 			}
 		}
 
 		must(t, two.Channels().Stop("one"))
-		eventually(t, "the channel is down", func() bool { return len(one.Channels().List()) == 0 })
+		qmgrtest.Eventually(t, "the channel is down", func() bool { return len(one.Channels().List()) == 0 })
 		if st := two.Channels().List(); len(st) != 1 || st[0].State != ChannelStopped {
 			t.Errorf("the channel is %+v", st)
 		}
@@ -180,17 +181,17 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		}
 		must(t, two.Channels().Start("ONE"))
 		for _, want := range []string{"two", "three"} {
-			if m := receive(t, "what was kept", got); m != want {
+			if m := qmgrtest.Receive(t, "what was kept", got); m != want {
 				t.Errorf("it is %q, not %q", m, want)
 			}
 		}
-		eventually(t, "nothing is kept", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
+		qmgrtest.Eventually(t, "nothing is kept", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
 	})
 }
 
 // A message without a reader does not hold up the messages behind it.
 func TestAMessageThatIsNotHandedOnIsDropped(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	one := linked(t, nil, "ONE")
 	two := linked(t, nil, "TWO", to(one))
 	running(t, two)
@@ -199,19 +200,19 @@ func TestAMessageThatIsNotHandedOnIsDropped(t *testing.T) {
 	c := connect(t, ConnConfig{URL: one.URL()})
 	enqueue(t, c, "ferry.command.BETA.me", "one")
 	enqueue(t, c, "ferry.command.BETA.me.too", "never")
-	must(t, c.Enqueue(testContext(t), "ferry.command.BETA.me", "an ID with blanks", []byte("two")))
+	must(t, c.Enqueue(qmgrtest.Context(t), "ferry.command.BETA.me", "an ID with blanks", []byte("two")))
 	beats(t, beta, "BETA")
 	for _, want := range []string{"one", "two"} {
-		if m := receive(t, "a command", got); m != want {
+		if m := qmgrtest.Receive(t, "a command", got); m != want {
 			t.Errorf("it is %q, not %q", m, want)
 		}
 	}
-	eventually(t, "nothing is left", func() bool { return stored(t, one, StreamCommand) == 0 })
+	qmgrtest.Eventually(t, "nothing is left", func() bool { return stored(t, one, StreamCommand) == 0 })
 }
 
 // Audit batches reach coordination at another queue manager, also those from before that was known.
 func TestAuditBatchesReachCoordination(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	one := linked(t, nil, "ONE")
 	two := linked(t, nil, "TWO", to(one))
 	running(t, two)
@@ -219,11 +220,11 @@ func TestAuditBatchesReachCoordination(t *testing.T) {
 	enqueue(t, beta, "ferry.event.BETA", "early")
 	coordination := connect(t, ConnConfig{URL: one.URL(), Name: "coordination"})
 	got, _ := consume(t, coordination, Events())
-	if m := receive(t, "a batch", got); m != "early" {
+	if m := qmgrtest.Receive(t, "a batch", got); m != "early" {
 		t.Errorf("it is %q", m)
 	}
 	enqueue(t, beta, "ferry.event.BETA", "late")
-	if m := receive(t, "another batch", got); m != "late" {
+	if m := qmgrtest.Receive(t, "another batch", got); m != "late" {
 		t.Errorf("it is %q", m)
 	}
 }
@@ -231,12 +232,12 @@ func TestAuditBatchesReachCoordination(t *testing.T) {
 // Faults in the links of queue managers are reported.
 func TestTopologiesThatAreWrong(t *testing.T) {
 	both(t, func(t *testing.T, a *authority.Authority) {
-		noLeaks(t)
+		qmgrtest.NoLeaks(t)
 		one := linked(t, a, "ONE")
 		two := linked(t, a, "TWO", to(one))
 		running(t, two)
 		three := linked(t, a, "THREE", to(one), to(two))
-		eventually(t, "the loop is said", func() bool {
+		qmgrtest.Eventually(t, "the loop is said", func() bool {
 			for _, s := range []*Server{one, two, three} {
 				for _, c := range s.Channels().List() {
 					if strings.Contains(c.Reason, "loop of channels") {
@@ -248,33 +249,33 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 		})
 	})
 	t.Run("twins", func(t *testing.T) {
-		noLeaks(t)
+		qmgrtest.NoLeaks(t)
 		one := linked(t, nil, "ONE")
 		for range 2 {
 			linked(t, nil, "TWO", to(one))
 		}
-		eventually(t, "two of one name are said", func() bool { return strings.Contains(one.Degraded(), "two queue managers are called TWO") })
+		qmgrtest.Eventually(t, "two of one name are said", func() bool { return strings.Contains(one.Degraded(), "two queue managers are called TWO") })
 	})
 	t.Run("another network", func(t *testing.T) {
-		noLeaks(t)
+		qmgrtest.NoLeaks(t)
 		one := linked(t, authoritytest.New(t), "ONE")
 		two := linked(t, authoritytest.New(t), "TWO", to(one))
-		eventually(t, "it is said", func() bool {
+		qmgrtest.Eventually(t, "it is said", func() bool {
 			c := two.Channels().List()[0]
 			return c.State == ChannelConnecting && strings.Contains(c.Reason, "handshake failed")
 		})
 	})
 	t.Run("nobody", func(t *testing.T) {
-		noLeaks(t)
-		at := freePort(t)
+		qmgrtest.NoLeaks(t)
+		at := qmgrtest.FreePort(t)
 		two := linked(t, nil, "TWO", Channel{Name: "ONE", URL: "nats://" + at})
-		eventually(t, "it is said", func() bool { return strings.Contains(two.Channels().List()[0].Reason, "nobody answers there") })
+		qmgrtest.Eventually(t, "it is said", func() bool { return strings.Contains(two.Channels().List()[0].Reason, "nobody answers there") })
 	})
 	t.Run("clock", func(t *testing.T) {
 		one := linked(t, nil, "ONE")
 		x := announcement{V: 1, Name: "TWO", Domain: "TWO", Instance: "x", Time: time.Now().Add(2 * time.Hour), MaxPayload: 1 << 20}
 		c := connect(t, ConnConfig{URL: one.URL()})
-		eventually(t, "the clock and the limit are said", func() bool {
+		qmgrtest.Eventually(t, "the clock and the limit are said", func() bool {
 			data, err := json.Marshal(x)
 			must(t, err)
 			must(t, c.Publish(wire.ManagerSubject("TWO"), data))
@@ -284,7 +285,7 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 			x.Time = time.Now()
 			return strings.Contains(one.Degraded(), "max_payload")
 		})
-		all, err := one.Members(testContext(t))
+		all, err := one.Members(qmgrtest.Context(t))
 		if must(t, err); len(all) != 2 || all[1].Name != "TWO" || !all[1].Up || !all[1].Linked {
 			t.Errorf("the queue managers are %+v", all)
 		}
@@ -293,12 +294,12 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 
 // Channels are there after a restart. Stopped ones are still stopped, and removed ones do not come back.
 func TestChannelsAreRemembered(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	one, dir := linked(t, nil, "ONE"), t.TempDir()
 	two := linkedIn(t, nil, "TWO", dir, to(one), Channel{Name: "GONE", URL: "nats://127.0.0.1:1"})
 	must(t, two.Channels().Stop("ONE"))
 	must(t, two.Channels().Remove("GONE"))
-	wantKind(t, two.Channels().Stop("GONE"), transfer.KindNotFound)
+	qmgrtest.WantKind(t, two.Channels().Stop("GONE"), transfer.KindNotFound)
 	two.Shutdown()
 	two = linkedIn(t, nil, "TWO", dir)
 	if all := two.Channels().List(); len(all) != 1 || all[0].Name != "ONE" || all[0].State != ChannelStopped {
@@ -306,11 +307,11 @@ func TestChannelsAreRemembered(t *testing.T) {
 	}
 	must(t, two.Channels().Start("ONE"))
 	running(t, two)
-	eventually(t, "the other side shows it", func() bool {
+	qmgrtest.Eventually(t, "the other side shows it", func() bool {
 		all := one.Channels().List()
 		return len(all) == 1 && all[0].Name == "TWO" && all[0].Direction == directionIn
 	})
-	wantKind(t, one.Channels().Stop("TWO"), transfer.KindConflict, "dialled by queue manager TWO")
+	qmgrtest.WantKind(t, one.Channels().Stop("TWO"), transfer.KindConflict, "dialled by queue manager TWO")
 }
 
 // A leaf speaks as a leafnode by hand.
@@ -332,7 +333,7 @@ func leafNamed(t *testing.T, s *Server, i *identity.Identity, jwt, name string) 
 	raw, err := net.Dial("tcp", s.Channels().Addr())
 	must(t, err)
 	t.Cleanup(func() { raw.Close() })
-	raw.SetDeadline(time.Now().Add(patience))
+	raw.SetDeadline(time.Now().Add(qmgrtest.Patience))
 	c := tls.Client(raw, i.Client(identity.OneOf(i.Name().Network, identity.Manager)))
 	l := &leaf{t, c, bufio.NewReader(c)}
 	line, err := l.in.ReadString('\n')
@@ -364,7 +365,7 @@ func leafNamed(t *testing.T, s *Server, i *identity.Identity, jwt, name string) 
 // Only queue managers link, with the JWT that was issued for links. On a link they may use only the subjects between
 // queue managers.
 func TestRightsAtAChannel(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	for _, x := range []struct {
@@ -395,7 +396,7 @@ func TestRightsAtAChannel(t *testing.T) {
 		}
 	})
 	must(t, err)
-	must(t, hear.Healthy(testContext(t)))
+	must(t, hear.Healthy(qmgrtest.Context(t)))
 	var said strings.Builder // at once: a leafnode that uses a forbidden subject is cut off
 	last := placedAt(t, authoritytest.Identity(t, a, identity.Agent, "LAST", roles.Agent), "TWO", time.Now())
 	fmt.Fprintf(&said, "LMSG ferry.place.LAST %d\r\n%s\r\n", len(last), last)
@@ -406,7 +407,7 @@ func TestRightsAtAChannel(t *testing.T) {
 	_, err = l.conn.Write([]byte(said.String()))
 	must(t, err)
 	for got := ""; got != "ferry.beat.LAST"; {
-		if got = receive(t, "what passes", heard); got != "ferry.beat.LAST" {
+		if got = qmgrtest.Receive(t, "what passes", heard); got != "ferry.beat.LAST" {
 			t.Errorf("%s passes a channel", got)
 		}
 	}
@@ -418,7 +419,7 @@ func TestRightsAtAChannel(t *testing.T) {
 // A queue manager accepts a bounded number of connections of another one. Each of them may need memory for its
 // subjects.
 func TestLinksOfOnePeerAreBounded(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	two, three := authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager), authoritytest.Identity(t, a, identity.Manager, "THREE", roles.Manager)
@@ -438,7 +439,7 @@ func TestLinksOfOnePeerAreBounded(t *testing.T) {
 	_, err := leafOf(t, s, three, three.JWTs().Channel)
 	must(t, err)
 	first.conn.Close()
-	eventually(t, "TWO connects again", func() bool {
+	qmgrtest.Eventually(t, "TWO connects again", func() bool {
 		_, err := leafOf(t, s, two, two.JWTs().Channel)
 		return err == nil
 	})
@@ -446,7 +447,7 @@ func TestLinksOfOnePeerAreBounded(t *testing.T) {
 
 // A link under another name than that of its certificate is cut off. So a channel shows the true name of its peer.
 func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	two := linked(t, a, "TWO", to(s))
@@ -456,7 +457,7 @@ func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
 	for err == nil {
 		_, err = l.in.ReadString('\n')
 	}
-	eventually(t, "TWO alone is linked", func() bool {
+	qmgrtest.Eventually(t, "TWO alone is linked", func() bool {
 		z, err := s.ns.Leafz(nil)
 		return err == nil && len(z.Leafs) == 2 // its own, and that for its data
 	})
@@ -464,7 +465,7 @@ func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
 
 // Each time that a channel is connected it shows the certificate and the JWT that its queue manager has then.
 func TestAChannelShowsWhatWasRenewed(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	one := authoritytest.Identity(t, a, identity.Manager, "ONE", roles.Manager)
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", one.Server(func(identity.Name) error { return nil }))
@@ -478,7 +479,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 			if err != nil {
 				return
 			}
-			c.SetDeadline(time.Now().Add(patience))
+			c.SetDeadline(time.Now().Add(qmgrtest.Patience))
 			fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"server_name\":\"ONE\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"auth_required\":true,\"tls_required\":true,\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"client_id\":7,\"info_on_connect\":true}\r\n", serverMaxPayload)
 			line, err := bufio.NewReader(c).ReadString('\n')
 			var said struct{ JWT string }
@@ -489,7 +490,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 		}
 	}()
 	two := linked(t, a, "TWO", Channel{Name: "ONE", URL: "nats://" + listener.Addr().String()})
-	first := receive(t, "the first connection", all)
+	first := qmgrtest.Receive(t, "the first connection", all)
 
 	i := two.cfg.Guard.Identity
 	wish, err := authority.WishOf(i.Keys())
@@ -501,15 +502,15 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 	if serial == first.serial {
 		t.Fatal("nothing was renewed")
 	}
-	eventually(t, "what was renewed is shown", func() bool {
-		now := receive(t, "a connection", all)
+	qmgrtest.Eventually(t, "what was renewed is shown", func() bool {
+		now := qmgrtest.Receive(t, "a connection", all)
 		return now.serial == serial && (now.jwt == jwts.Channel || now.jwt == jwts.ChannelData)
 	})
 }
 
 // Malicious batches are refused, and none of their messages is stored.
 func TestBatchesThatAreRefused(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
 	c := connect(t, ConnConfig{URL: s.URL()})
 	many := batch{V: 1}
@@ -529,7 +530,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	} {
 		data, err := json.Marshal(b)
 		must(t, err)
-		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
+		answer, err := request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r batchResult
 		must(t, json.Unmarshal(answer, &r))
@@ -537,7 +538,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
-	st, err := s.forwarder.own.js().Stream(testContext(t), string(StreamCommand))
+	st, err := s.forwarder.own.js().Stream(qmgrtest.Context(t), string(StreamCommand))
 	must(t, err)
 	if n := st.CachedInfo().State.LastSeq; n != 1 { // the good one before a bad one
 		t.Errorf("%d messages were stored", n)
@@ -546,20 +547,20 @@ func TestBatchesThatAreRefused(t *testing.T) {
 
 // An ID that one queue manager forwards does not keep out the message of another that has the same.
 func TestIDsOfWhatIsHandedOn(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
 	c := connect(t, ConnConfig{URL: s.URL()})
 	for _, from := range []string{"TWO", "THREE", "TWO"} {
 		data, err := json.Marshal(batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x"}}})
 		must(t, err)
-		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
+		answer, err := request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r batchResult
 		if must(t, json.Unmarshal(answer, &r)); r.Error != nil || r.Stored != 1 {
 			t.Errorf("of %s: %+v", from, r)
 		}
 	}
-	must(t, c.Enqueue(testContext(t), "ferry.command.A.b", "x", []byte("one's own")))
+	must(t, c.Enqueue(qmgrtest.Context(t), "ferry.command.A.b", "x", []byte("one's own")))
 	if n := stored(t, s, StreamCommand); n != 3 {
 		t.Errorf("%d messages are stored of three", n)
 	}
@@ -568,14 +569,14 @@ func TestIDsOfWhatIsHandedOn(t *testing.T) {
 // A queue manager that accepts a batch, stores nothing of it and gives no reason is not asked again at once. The
 // messages stay.
 func TestNothingOfABatchIsStored(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
 	c := connect(t, ConnConfig{URL: s.URL()})
 	_, err := c.control.conn().Subscribe(wire.AllForwarded("MALLORY"), func(m *nats.Msg) { m.Respond([]byte(`{"v":1,"stored":0}`)) })
 	must(t, err)
 	must(t, c.control.conn().Flush())
 	enqueue(t, c, "ferry.command.A.b", "x")
-	wantKind(t, s.forwarder.drain("A", "MALLORY"), transfer.KindUnreachable)
+	qmgrtest.WantKind(t, s.forwarder.drain("A", "MALLORY"), transfer.KindUnreachable)
 	if n := stored(t, s, StreamCommand); n != 1 {
 		t.Errorf("%d messages are left", n)
 	}
@@ -584,7 +585,7 @@ func TestNothingOfABatchIsStored(t *testing.T) {
 // A name that would make a subject too long for the server is ignored: the server ends the connection of a client that
 // uses such a subject.
 func TestLongNamesAreNotHeard(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
 	long := strings.Repeat("M", 5000)
 	f := s.forwarder
@@ -600,7 +601,7 @@ func TestLongNamesAreNotHeard(t *testing.T) {
 // Announcements take a bounded room. One has 4 KiB at most. Silent queue managers make room if there is none left.
 // Nothing is kept of queue managers that took nothing once.
 func TestWhatOthersSayIsBounded(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
 	f := s.forwarder
 	say := func(name, more string) {
@@ -667,7 +668,7 @@ func FuzzChannel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := ParseChannel(text)
 		if err != nil {
-			wantKind(t, err, transfer.KindOf(err))
+			qmgrtest.WantKind(t, err, transfer.KindOf(err))
 			return
 		}
 		if again, err := ParseChannel(c.Name + "=" + c.URL); err != nil || again != c {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -11,7 +12,7 @@ import (
 
 // A channel leads to all members of a cluster: messages pass, and commands are forwarded, with the agent at any member.
 func TestAChannelToACluster(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	c := newTrio(t, a)
 	for n := range c.up {
@@ -19,7 +20,7 @@ func TestAChannelToACluster(t *testing.T) {
 		if n == 0 {
 			cfg.ChannelListen = "127.0.0.1:0"
 		}
-		s, err := StartServer(testContext(t), cfg)
+		s, err := StartServer(qmgrtest.Context(t), cfg)
 		must(t, err)
 		t.Cleanup(s.Shutdown)
 		c.up[n] = s
@@ -38,8 +39,8 @@ func TestAChannelToACluster(t *testing.T) {
 		must(t, err)
 		_, err = x.to.SubscribeData(x.data[:len("ferry.data.ALPHA")-len("ALPHA")+len(x.to.Self())]+".>", nil, func(m Message) { data <- string(m.Data) })
 		must(t, err)
-		eventually(t, "a reply passes", func() bool { must(t, x.from.Publish(x.reply, []byte("x"))); return len(replies) > 0 })
-		eventually(t, "data passes", func() bool { must(t, x.from.PublishData(x.data, []byte("x"))); return len(data) > 0 })
+		qmgrtest.Eventually(t, "a reply passes", func() bool { must(t, x.from.Publish(x.reply, []byte("x"))); return len(replies) > 0 })
+		qmgrtest.Eventually(t, "data passes", func() bool { must(t, x.from.PublishData(x.data, []byte("x"))); return len(data) > 0 })
 	}
 	user := authoritytest.Identity(t, a, identity.User, "bob", roles.User)
 	for _, x := range []struct {
@@ -50,10 +51,10 @@ func TestAChannelToACluster(t *testing.T) {
 		got, _ := consume(t, x.to, Queue{Stream: StreamCommand, Durable: "command-" + x.who, Filter: "ferry.command." + x.who + ".>"})
 		bob := connect(t, ConnConfig{URL: x.at.URL(), Identity: user, Asks: true, Timeout: time.Minute})
 		enqueue(t, bob, "ferry.command."+x.who+".bob", "for "+x.who)
-		if m := receive(t, "a command", got); m != "for "+x.who {
+		if m := qmgrtest.Receive(t, "a command", got); m != "for "+x.who {
 			t.Errorf("it is %q", m)
 		}
 	}
 	store := StoreOf(alpha, "ALPHA")
-	eventually(t, "the store of BETA is the cluster's", func() bool { v, err := store.Outgoing(testContext(t), "BETA"); return err == nil && v.At == "X" })
+	qmgrtest.Eventually(t, "the store of BETA is the cluster's", func() bool { v, err := store.Outgoing(qmgrtest.Context(t), "BETA"); return err == nil && v.At == "X" })
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -18,7 +19,7 @@ import (
 // A queue manager behind a channel that subscribes to the files, answers and figures of two agents at the hub hears none of
 // them.
 func TestAChannelDoesNotCarryTheFilesOfOthers(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	hub := linked(t, a, "HUB")
 	mallory := authoritytest.Identity(t, a, identity.Manager, "MALLORY", roles.Manager)
@@ -43,7 +44,7 @@ func TestAChannelDoesNotCarryTheFilesOfOthers(t *testing.T) {
 				}
 			}
 		}()
-		for receive(t, "an answer of the queue manager", got[n]) != "PONG" {
+		for qmgrtest.Receive(t, "an answer of the queue manager", got[n]) != "PONG" {
 		}
 	}
 	must(t, alpha.PublishData("ferry.data.BETA.ALPHA.x", []byte("a file")))
@@ -51,8 +52,8 @@ func TestAChannelDoesNotCarryTheFilesOfOthers(t *testing.T) {
 	must(t, beta.Publish("ferry.inbox.ALPHA.BETA.x", []byte("an answer")))
 	must(t, beta.Publish("ferry.progress.BETA.bob", []byte("a figure")))
 	for n, l := range []*leaf{control, data} {
-		must(t, alpha.Healthy(testContext(t)))
-		must(t, beta.Healthy(testContext(t)))
+		must(t, alpha.Healthy(qmgrtest.Context(t)))
+		must(t, beta.Healthy(qmgrtest.Context(t)))
 		fmt.Fprint(l.conn, "PING\r\n")
 		for line := range got[n] {
 			if line == "PONG" {
@@ -82,7 +83,7 @@ func handOn(t *testing.T, c *Conn, from string, b batch) (r batchResult) {
 	t.Helper()
 	data, err := json.Marshal(b)
 	must(t, err)
-	answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
+	answer, err := request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
 	must(t, err)
 	must(t, json.Unmarshal(answer, &r))
 	return r
@@ -91,7 +92,7 @@ func handOn(t *testing.T, c *Conn, from string, b batch) (r batchResult) {
 // A queue manager forwards messages of identities that were connected to it. A message of another identity is not
 // stored, with any forged or borrowed proof.
 func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	bob, eve := authoritytest.Identity(t, a, identity.User, "bob", roles.Admin), authoritytest.Identity(t, a, identity.User, "eve", roles.User)
@@ -148,7 +149,7 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 
 // A place counts if its identity has signed it. The later one of two places of an identity counts.
 func TestPlacesAreSigned(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	p := s.channels.places
@@ -271,7 +272,7 @@ func TestPlacesAreSigned(t *testing.T) {
 
 // The places of a revoked certificate end, and those of a later certificate of the identity do not, whichever came last.
 func TestARevocationEndsThePlacesOfItsKey(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	p := s.channels.places

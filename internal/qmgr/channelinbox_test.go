@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -58,14 +59,14 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 		}
 		_, err := nc.ChanSubscribe(subject, asked)
 		must(t, err)
-		must(t, nc.FlushTimeout(patience))
+		must(t, nc.FlushTimeout(qmgrtest.Patience))
 	}
 	learn("a question of ALPHA to its queue manager", alpha.NewInbox(wire.Manager))
 	for _, of := range []string{"GAMMA", "authority"} {
 		go alpha.Request(t.Context(), wire.AskSubject(of, "ALPHA"), []byte("x"), time.Minute)
-		m := receive(t, "a question of ALPHA", asked)
+		m := qmgrtest.Receive(t, "a question of ALPHA", asked)
 		for m.Subject != wire.AskSubject(of, "ALPHA") {
-			m = receive(t, "a question of ALPHA", asked)
+			m = qmgrtest.Receive(t, "a question of ALPHA", asked)
 		}
 		learn("a question of ALPHA to "+of, m.Reply)
 	}
@@ -73,7 +74,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, at := range []string{"TWO", "THREE"} {
 		store.Put(at, sh.subject(), []byte("x"))
-		_, inbox, _, err := readFar(receive(t, "a message that is to be stored", asked).Data)
+		_, inbox, _, err := readFar(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)
 		must(t, err)
 		learn("a message of ALPHA to be stored at "+at, inbox)
 	}
@@ -85,7 +86,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 // A queue manager sees the inbox of each question that passes it. It cannot hear the answers of a queue manager behind it there: they
 // may come another way. It hears the answers of other queue managers, which it has asked.
 func TestAPeerDoesNotHearAnswersOfItsOwnSide(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	two := into(t, s, authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -15,7 +16,7 @@ import (
 
 // A queue manager that sends back the loop subject of another one does not end the channel of the other one.
 func TestAPeerDoesNotPretendALoop(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
 	two := authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager)
@@ -53,7 +54,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 		"LS+ "+loop+"\r\nLS+ ferry.reply.DELTA.*\r\n")
 	must(t, err)
 	gamma := as(t, a, three, "GAMMA")
-	eventually(t, "TWO hears the subject that it has named behind the loop subject", func() bool {
+	qmgrtest.Eventually(t, "TWO hears the subject that it has named behind the loop subject", func() bool {
 		must(t, gamma.Publish(wire.ReplySubject("DELTA", "GAMMA"), []byte("x")))
 		return len(heard) > 0
 	})

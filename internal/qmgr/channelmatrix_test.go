@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -78,7 +79,7 @@ func (w *wireEnd) say(format string, args ...any) {
 // next returns the next line, of a connection that is there.
 func (w *wireEnd) next(what string) string {
 	w.t.Helper()
-	line := receive(w.t, what, w.lines)
+	line := qmgrtest.Receive(w.t, what, w.lines)
 	if line == "" {
 		w.t.Fatal("the connection was ended")
 	}
@@ -135,7 +136,7 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 				return
 			}
 			t.Cleanup(func() { c.Close() })
-			c.SetDeadline(time.Now().Add(patience))
+			c.SetDeadline(time.Now().Add(qmgrtest.Patience))
 			info := fmt.Sprintf("INFO {\"server_id\":\"x\",\"server_name\":\"%s\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"domain\":\"%s\",\"client_id\":7,\"info_on_connect\":true}\r\n", h.name, serverMaxPayload, h.name)
 			io.WriteString(c, info)
 			in := bufio.NewReader(c)
@@ -159,7 +160,7 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 	}()
 	s := linked(t, a, name, Channel{Name: h.name, URL: "nats://" + listener.Addr().String()})
 	for range 2 {
-		if g := receive(t, "a connection of the channel", ends); g.data {
+		if g := qmgrtest.Receive(t, "a connection of the channel", ends); g.data {
 			h.data = g.end
 		} else {
 			h.control = g.end
@@ -320,7 +321,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 				must(t, all.Publish("ferry.inbox.qmgr.qmgr."+secretOfTests+".1", []byte("x")))
 				must(t, all.Publish("ferry.ask.HERE.here", []byte("x")))
 				must(t, all.Publish("ferry.progress.HERE.here", []byte("x")))
-				must(t, here.Healthy(testContext(t)))
+				must(t, here.Healthy(qmgrtest.Context(t)))
 				must(t, all.Publish("ferry.reply.BEHIND.LAST", []byte("x")))
 				must(t, all.PublishData("ferry.data.BEHIND.LAST.x", []byte("x")))
 				heard := two.control.heard("ferry.reply.BEHIND.LAST")
@@ -348,7 +349,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 				}
 				_, err := all.SubscribeData("ferry.data.>", nil, take)
 				must(t, err)
-				must(t, all.Healthy(testContext(t)))
+				must(t, all.Healthy(qmgrtest.Context(t)))
 				var said [2]strings.Builder
 				for _, r := range rows {
 					for _, to := range everyPlace {
@@ -362,7 +363,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 				two.data.say("%s", said[1].String()+message("ferry.data.LAST.BEHIND.x", []byte("MALLORY")))
 				got := map[string]bool{}
 				for left := 2; left > 0; {
-					subject := receive(t, "the last message", heard)
+					subject := qmgrtest.Receive(t, "the last message", heard)
 					if subject == "ferry.reply.LAST.BEHIND" || subject == "ferry.data.LAST.BEHIND.x" {
 						left--
 					} else {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -30,7 +31,7 @@ func reaches(t *testing.T, from *Conn, subject string, got chan string) time.Dur
 		<-got
 	}
 	began := time.Now()
-	eventually(t, subject+" passes", func() bool {
+	qmgrtest.Eventually(t, subject+" passes", func() bool {
 		from.Publish(subject, []byte("x")) // which fails while the connection is down
 		return len(got) > 0
 	})
@@ -40,7 +41,7 @@ func reaches(t *testing.T, from *Conn, subject string, got chan string) time.Dur
 // An agent that moves to another queue manager hears and is heard there, and gets its stored commands there. A compressed
 // channel behaves alike.
 func TestAnAgentMovesBetweenQueueManagers(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	hub := linked(t, a, "HUB")
 	packed := to(hub)
@@ -60,7 +61,7 @@ func TestAnAgentMovesBetweenQueueManagers(t *testing.T) {
 		}
 		stored, stop := consume(t, beta, Commands("BETA"))
 		enqueue(t, user, "ferry.command.BETA.bob", "x")
-		receive(t, "a command at "+at.Name(), stored)
+		qmgrtest.Receive(t, "a command at "+at.Name(), stored)
 		stop()
 		beta.Close()
 		if n == 0 && hub.channels.places.where("BETA") != "ONE" {
@@ -80,12 +81,12 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 	beta := connect(t, ConnConfig{URL: one.URL() + "," + two.URL(), Identity: i})
 	first := transferToken(beta)
 	behind := func(peer string) bool { return hub.channels.places.behind(peer, "BETA") }
-	eventually(t, "BETA is behind the channel to "+first, func() bool { return behind(first) })
+	qmgrtest.Eventually(t, "BETA is behind the channel to "+first, func() bool { return behind(first) })
 	got, _ := consume(t, beta, Commands("BETA"))
 	command := func() { // a queue manager that ends while it makes streams leaves goroutines behind
 		t.Helper()
 		enqueue(t, beta, "ferry.command.BETA.BETA", "x")
-		receive(t, "a command", got)
+		qmgrtest.Receive(t, "a command", got)
 	}
 	command()
 	left, other := one, "TWO"
@@ -93,7 +94,7 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 		left, other = two, "ONE"
 	}
 	left.Shutdown()
-	eventually(t, "BETA is behind the other channel alone", func() bool { return behind(other) && !behind(first) })
+	qmgrtest.Eventually(t, "BETA is behind the other channel alone", func() bool { return behind(other) && !behind(first) })
 	command()
 }
 
@@ -104,9 +105,9 @@ func TestAHubIsStartedAgain(t *testing.T) {
 	a := authoritytest.New(t)
 	claims, err := a.Claims()
 	must(t, err)
-	cfg := ServerConfig{Name: "HUB", Dir: t.TempDir(), Listen: freePort(t), ChannelListen: freePort(t), Log: testLog(t),
+	cfg := ServerConfig{Name: "HUB", Dir: t.TempDir(), Listen: qmgrtest.FreePort(t), ChannelListen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t),
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "HUB", roles.Manager), Claims: claims}}
-	hub, err := StartServer(testContext(t), cfg)
+	hub, err := StartServer(qmgrtest.Context(t), cfg)
 	must(t, err)
 	one, two := linked(t, a, "ONE", to(hub)), linked(t, a, "TWO", to(hub))
 	running(t, one)
@@ -115,7 +116,7 @@ func TestAHubIsStartedAgain(t *testing.T) {
 	got, answers := hears(t, beta, "ferry.reply.BETA.*"), hears(t, alpha, "ferry.reply.ALPHA.*")
 	reaches(t, alpha, "ferry.reply.BETA.ALPHA", got)
 	hub.Shutdown()
-	hub, err = StartServer(testContext(t), cfg)
+	hub, err = StartServer(qmgrtest.Context(t), cfg)
 	must(t, err)
 	t.Cleanup(hub.Shutdown)
 	running(t, one)
@@ -151,7 +152,7 @@ func TestChannelsInARow(t *testing.T) {
 
 // A pipe is where its user is: it hears its peer through a channel, and the peer hears it.
 func TestAPipeBehindAChannel(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	hub := linked(t, a, "HUB")
 	one := linked(t, a, "ONE", to(hub))
@@ -168,5 +169,5 @@ func TestAPipeBehindAChannel(t *testing.T) {
 	carol := authoritytest.Identity(t, a, identity.User, "carol", roles.Operator)
 	commands, _ := consume(t, pipe, Commands(transfer.AgentName(self)))
 	enqueue(t, connect(t, ConnConfig{URL: hub.URL(), Identity: carol}), "ferry.command."+self+".carol", "x")
-	receive(t, "a command of another user", commands)
+	qmgrtest.Receive(t, "a command of another user", commands)
 }

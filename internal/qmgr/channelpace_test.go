@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -19,7 +20,7 @@ import (
 // The replies of an agent behind a channel have a pace, over all connections of the channel. They are dropped beyond it, and the
 // messages of another agent behind them pass.
 func TestRepliesThroughAChannelHaveAPace(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	two := authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager)
@@ -32,14 +33,14 @@ func TestRepliesThroughAChannelHaveAPace(t *testing.T) {
 	got := make(chan string, 2*all)
 	_, err := beta.Subscribe("ferry.reply.BETA.*", func(m Message) { got <- m.Subject })
 	must(t, err)
-	must(t, beta.Healthy(testContext(t)))
+	must(t, beta.Healthy(qmgrtest.Context(t)))
 	began := time.Now()
 	one := strings.Repeat(message(wire.ReplySubject("BETA", "DELTA"), []byte("x")), all)
 	h.control.say("%s", one)
 	other := into(t, s, two)
 	other.control.say("%s", one+message(wire.ReplySubject("BETA", "GAMMA"), []byte("x")))
 	n := 0
-	for receive(t, "a reply", got) != wire.ReplySubject("BETA", "GAMMA") {
+	for qmgrtest.Receive(t, "a reply", got) != wire.ReplySubject("BETA", "GAMMA") {
 		n++
 	}
 	if most := 2 * pairRate.Messages * (pairRate.Burst + time.Since(began)).Seconds(); n < 2000 || float64(n) > most {
@@ -112,7 +113,7 @@ func pacesOfSpeakers(t *testing.T) {
 
 // The questions of one queue manager wait for one question of each other queue manager, however many it has asked.
 func TestQueueManagersTakeTurns(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	c := trusted(t, s)
@@ -121,7 +122,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	inbox := func(n uint64) string { return wire.InboxSubject(wire.Manager, "store-ONE", secretOfTests, n) }
 	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+secretOfTests+".*", answers)
 	must(t, err)
-	must(t, nc.FlushTimeout(patience))
+	must(t, nc.FlushTimeout(qmgrtest.Patience))
 	before := s.forwarder.own.conn().Stats().InMsgs
 	s.channels.places.mu.Lock() // the first question waits
 	const flood = 1000
@@ -129,10 +130,10 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 		must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "TWO"), inbox(n), []byte(`{"v":1,"places":{"after":"1"}}`)))
 	}
 	must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "THREE"), inbox(flood), []byte(`{"v":1,"places":{}}`)))
-	must(t, nc.FlushTimeout(patience))
-	eventually(t, "all questions have come", func() bool { return s.forwarder.own.conn().Stats().InMsgs >= before+flood+1 })
+	must(t, nc.FlushTimeout(qmgrtest.Patience))
+	qmgrtest.Eventually(t, "all questions have come", func() bool { return s.forwarder.own.conn().Stats().InMsgs >= before+flood+1 })
 	s.channels.places.mu.Unlock()
-	for n := 0; receive(t, "an answer", answers).Subject != inbox(flood); n++ {
+	for n := 0; qmgrtest.Receive(t, "an answer", answers).Subject != inbox(flood); n++ {
 		if n > 10 {
 			t.Fatal("a question of THREE waits for those of TWO")
 		}
@@ -141,7 +142,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 
 // A queue manager makes the list of all places for another one a bounded number of times.
 func TestListsOfPlacesAreBounded(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	nc := trusted(t, s).control.conn()
@@ -154,7 +155,7 @@ func TestListsOfPlacesAreBounded(t *testing.T) {
 	}
 	must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "TWO"), inbox(1000), []byte(`{"v":1,"places":{"after":"1"}}`)))
 	n := 0
-	for receive(t, "an answer", answers).Subject != inbox(1000) {
+	for qmgrtest.Receive(t, "an answer", answers).Subject != inbox(1000) {
 		n++
 	}
 	if n < 10 || n > 100 {

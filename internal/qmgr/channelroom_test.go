@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
@@ -30,7 +31,7 @@ func charge(t *testing.T, s *Server, member, via string) {
 // The requests that a queue manager forwards are charged to their author and to that queue manager. Messages of an
 // author without room are held, and those of others behind them are stored.
 func TestABatchIsCharged(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	c := trusted(t, s)
@@ -69,11 +70,11 @@ func TestABatchIsCharged(t *testing.T) {
 
 // A queue manager refuses requests that another one forwards for an agent that is not enrolled.
 func TestABatchIsForEnrolledAgents(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	claims, err := a.Claims()
 	must(t, err)
-	s, err := StartServer(testContext(t), ServerConfig{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Log: testLog(t),
+	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Log: qmgrtest.Log(t),
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "ONE", roles.Manager), Claims: claims, Enrolled: func(token string) bool { return token == "BETA" }}})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
@@ -87,7 +88,7 @@ func TestABatchIsForEnrolledAgents(t *testing.T) {
 // Requests of a user without room at the other queue manager wait where they are stored. Those of another user pass, and later
 // all have come in their order.
 func TestAnAuthorWithoutRoomHoldsUpNoOther(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
 	two := linked(t, a, "TWO", to(one))
@@ -98,7 +99,7 @@ func TestAnAuthorWithoutRoomHoldsUpNoOther(t *testing.T) {
 	}
 	alice, bob := user("alice"), user("bob")
 	enqueue(t, alice, "ferry.command.BETA.alice", "first")
-	eventually(t, "a request is handed on", func() bool { return stored(t, two, StreamCommand) == 1 })
+	qmgrtest.Eventually(t, "a request is handed on", func() bool { return stored(t, two, StreamCommand) == 1 })
 	charge(t, two, "alice", "ONE")
 	noise := make([]byte, large) // does not shrink
 	rand.Read(noise)
@@ -106,13 +107,13 @@ func TestAnAuthorWithoutRoomHoldsUpNoOther(t *testing.T) {
 	enqueue(t, alice, "ferry.command.BETA.alice", second)
 	enqueue(t, alice, "ferry.command.BETA.alice", third)
 	enqueue(t, bob, "ferry.command.BETA.bob", "bob's")
-	eventually(t, "the request of another user is handed on", func() bool { return stored(t, two, StreamCommand) == 2 })
-	eventually(t, "two requests wait for room", func() bool { return stored(t, one, StreamCommand) == 2 })
+	qmgrtest.Eventually(t, "the request of another user is handed on", func() bool { return stored(t, two, StreamCommand) == 2 })
+	qmgrtest.Eventually(t, "two requests wait for room", func() bool { return stored(t, one, StreamCommand) == 2 })
 	got, _ := consume(t, beta, Commands("BETA"))
 	for _, want := range []string{"first", "bob's", second, third} {
-		if m := receive(t, "the request "+want[:5], got); m != want {
+		if m := qmgrtest.Receive(t, "the request "+want[:5], got); m != want {
 			t.Errorf("%.10s comes, and not %.10s", m, want)
 		}
 	}
-	eventually(t, "no request waits", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
+	qmgrtest.Eventually(t, "no request waits", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/qmgr/qmgrtest"
 )
 
 // A change of the leader does not count as a loss; a deleted queue does.
@@ -29,7 +31,7 @@ func TestLossInACluster(t *testing.T) {
 			}
 		}
 		enqueueSoon(t, conn, "ferry.command.A.me", "x")
-		ctx := testContext(t)
+		ctx := qmgrtest.Context(t)
 		conn.Ensure(ctx)
 	}
 	for _, s := range c.up {
@@ -53,7 +55,7 @@ func TestLossInACluster(t *testing.T) {
 	})
 	enqueueSoon(t, conn, "ferry.command.A.me", "x")
 	until(t, "the connection says it, too", func() bool {
-		conn.Ensure(testContext(t))
+		conn.Ensure(qmgrtest.Context(t))
 		return strings.Contains(conn.Facts().Degraded, "FERRY_COMMAND was made anew")
 	})
 }
@@ -72,7 +74,7 @@ func TestAMemberOpensItsStoreAnew(t *testing.T) {
 	c.up[1].Shutdown()
 	other := connect(t, ConnConfig{URL: c.urls(0), Timeout: electing})
 	got, _ := consume(t, other, commands)
-	if m := receive(t, "a command", got); m != "while one was away" {
+	if m := qmgrtest.Receive(t, "a command", got); m != "while one was away" {
 		t.Errorf("read %q", m)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -47,7 +48,7 @@ type trio struct {
 func newTrio(t *testing.T, a *authority.Authority) *trio {
 	c := &trio{t: t, a: a, of: 3}
 	for n := range c.dirs {
-		c.dirs[n], c.listen[n], c.routes[n] = t.TempDir(), freePort(t), freePort(t)
+		c.dirs[n], c.listen[n], c.routes[n] = t.TempDir(), qmgrtest.FreePort(t), qmgrtest.FreePort(t)
 		if a != nil {
 			var err error
 			c.claims[n], err = a.Claims()
@@ -59,7 +60,7 @@ func newTrio(t *testing.T, a *authority.Authority) *trio {
 }
 
 func (c *trio) config(n int) ServerConfig {
-	cfg := ServerConfig{Name: fmt.Sprintf("QM%d", n+1), Dir: c.dirs[n], Listen: c.listen[n], MaxStored: c.maxStored[n], Log: testLog(c.t),
+	cfg := ServerConfig{Name: fmt.Sprintf("QM%d", n+1), Dir: c.dirs[n], Listen: c.listen[n], MaxStored: c.maxStored[n], Log: qmgrtest.Log(c.t),
 		Cluster: &Cluster{Name: "X", Listen: c.routes[n], leaderless: c.leaderless, Routes: slices.DeleteFunc(slices.Clone(c.routes[:c.of]), func(r string) bool { return r == c.routes[n] })}}
 	if c.a != nil {
 		cfg.Guard = &Guard{Identity: c.is[n], Claims: c.claims[n], Keep: func(k roles.Claims) error {
@@ -75,7 +76,7 @@ func (c *trio) config(n int) ServerConfig {
 func (c *trio) start(which ...int) {
 	c.t.Helper()
 	for _, n := range which {
-		s, err := StartServer(testContext(c.t), c.config(n))
+		s, err := StartServer(qmgrtest.Context(c.t), c.config(n))
 		must(c.t, err)
 		c.t.Cleanup(s.Shutdown)
 		c.up[n] = s
@@ -167,7 +168,7 @@ func TestThreeAreOne(t *testing.T) {
 	c.whole(2)
 	reader := connect(t, ConnConfig{URL: c.urls(2), Identity: c.is[2], Timeout: electing})
 	got, _ := consume(t, reader, commands)
-	if m := receive(t, "a command", got); m != "with two" {
+	if m := qmgrtest.Receive(t, "a command", got); m != "with two" {
 		t.Errorf("read %q", m)
 	}
 	replicated(t, reader, commands.Durable)
@@ -181,7 +182,7 @@ func TestThreeAreOne(t *testing.T) {
 		t.Errorf("connected to %s", name)
 	}
 	enqueueSoon(t, other, "ferry.command.A.me", "without one")
-	if m := receive(t, "a command", got); m != "without one" {
+	if m := qmgrtest.Receive(t, "a command", got); m != "without one" {
 		t.Errorf("read %q", m)
 	}
 	c.start(0)
@@ -233,7 +234,7 @@ func TestAllThreeComeBack(t *testing.T) {
 	conn = connect(t, ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
 	got, _ := consume(t, conn, commands)
 	for n := range 20 {
-		if m := receive(t, "a command", got); m != fmt.Sprint(n) {
+		if m := qmgrtest.Receive(t, "a command", got); m != fmt.Sprint(n) {
 			t.Fatalf("command %d is %q", n, m)
 		}
 	}
@@ -254,7 +255,7 @@ func TestOneBecomesThree(t *testing.T) {
 	conn := connect(t, ConnConfig{URL: c.urls(1), Timeout: electing})
 	got, _ := consume(t, conn, commands)
 	for _, want := range allCommands {
-		if m := receive(t, "a command", got); !strings.HasPrefix(m, "command "+want) {
+		if m := qmgrtest.Receive(t, "a command", got); !strings.HasPrefix(m, "command "+want) {
 			t.Fatalf("read %q; want %s", m, want)
 		}
 	}
@@ -265,11 +266,11 @@ func TestOneBecomesThree(t *testing.T) {
 	}
 	c.up[0].Shutdown()
 	_, err := StartServer(t.Context(), ServerConfig{Name: "QM1", Dir: c.dirs[0], Listen: c.listen[0]})
-	wantKind(t, err, transfer.KindUsage, "is a member of cluster X", "--cluster X")
+	qmgrtest.WantKind(t, err, transfer.KindUsage, "is a member of cluster X", "--cluster X")
 	other := c.config(0)
 	other.Name = "QM9"
 	_, err = StartServer(t.Context(), other)
-	wantKind(t, err, transfer.KindUsage, "queue manager QM1")
+	qmgrtest.WantKind(t, err, transfer.KindUsage, "queue manager QM1")
 	if _, err := os.Stat(c.dirs[0] + "/alone.handed-over"); err != nil {
 		t.Error(err)
 	}
@@ -327,12 +328,12 @@ func TestWhoMayBeARoute(t *testing.T) {
 			d.Config = i.Equal(func(identity.Name) error { return nil })
 			d.Config.VerifyConnection = nil // it is the other end that is to refuse
 		}
-		conn, err := d.DialContext(testContext(t), "tcp", c.routes[0])
+		conn, err := d.DialContext(qmgrtest.Context(t), "tcp", c.routes[0])
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(patience))
+		conn.SetDeadline(time.Now().Add(qmgrtest.Patience))
 		_, err = bufio.NewReader(conn).ReadString('\n') // INFO, which each end sends at once
 		return err
 	}
@@ -365,7 +366,7 @@ func TestRevokedEverywhere(t *testing.T) {
 	c.whole(0, 1, 2)
 	gone := authoritytest.Identity(t, c.a, identity.Agent, "ALPHA", roles.Agent)
 	lets := func(n int) bool {
-		conn, err := Connect(testContext(t), ConnConfig{URL: c.urls(n), Identity: gone, Timeout: electing, Early: true})
+		conn, err := Connect(qmgrtest.Context(t), ConnConfig{URL: c.urls(n), Identity: gone, Timeout: electing, Early: true})
 		if err == nil {
 			conn.Close()
 		}
@@ -431,13 +432,13 @@ func TestMembersThatCannotBe(t *testing.T) {
 			return strings.Contains(said.String(), text)
 		}
 	}
-	s, err := StartServer(testContext(t), cfg)
+	s, err := StartServer(qmgrtest.Context(t), cfg)
 	must(t, err)
 	until(t, "it is said that two have one name", hears("another queue manager of the cluster has the name QM1"))
 	s.Shutdown()
 	cfg.Name, cfg.Dir = "QM3", t.TempDir()
 	cfg.Cluster.Name = "Y"
-	s, err = StartServer(testContext(t), cfg)
+	s, err = StartServer(qmgrtest.Context(t), cfg)
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	until(t, "it is said that there are two clusters", hears("of cluster X has come by a route to this one of cluster Y"))
@@ -468,12 +469,12 @@ func storeOfTrio(t *testing.T, early bool) {
 	enqueueSoon(t, conn, "ferry.command.A.me", "the two have one that leads")
 	l := library{js: conn.control.js, maxStored: MinMaxStored}
 	if early {
-		s, err := l.storeStream(testContext(t))
+		s, err := l.storeStream(qmgrtest.Context(t))
 		must(t, err)
 		if n := s.CachedInfo().Config.Replicas; n != 1 {
 			t.Fatalf("the store of two members has %d replicas", n)
 		}
-	} else if err := l.fitStore(testContext(t), l.createReplicated); !tooFew(err) {
+	} else if err := l.fitStore(qmgrtest.Context(t), l.createReplicated); !tooFew(err) {
 		t.Fatalf("two members of three have a store: %v", err)
 	}
 	c.of = 3

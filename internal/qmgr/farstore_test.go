@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
@@ -21,7 +22,7 @@ import (
 // Their source looks at them, withdraws them, and learns that there is no room, as in a store at home. While the
 // channel is down it gets an error.
 func TestStoredAtAnotherQueueManager(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	hub := linked(t, a, "HUB")
 	one, two := linked(t, a, "ONE", to(hub)), linked(t, a, "TWO", to(hub))
@@ -29,17 +30,17 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	running(t, two)
 	ca, cb := as(t, a, one, "ALPHA"), as(t, a, two, "BETA")
 	beats(t, cb, "BETA")
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	alpha, beta := StoreOf(ca, "ALPHA"), StoreOf(cb, "BETA")
 	var v StoreView
-	eventually(t, "it is known where BETA is", func() (ok bool) {
+	qmgrtest.Eventually(t, "it is known where BETA is", func() (ok bool) {
 		var err error
 		v, err = alpha.Outgoing(ctx, "BETA")
 		return err == nil && v.At == "TWO"
 	})
 
 	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	eventually(t, "the first message is stored", func() bool { return alpha.Put(v.At, sh.subject(), []byte("0")).Wait(ctx) == nil })
+	qmgrtest.Eventually(t, "the first message is stored", func() bool { return alpha.Put(v.At, sh.subject(), []byte("0")).Wait(ctx) == nil })
 	must(t, beta.Trim(ctx, sh, 0))
 	var receipts []*Receipt
 	for n := range 40 {
@@ -77,12 +78,12 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	// A removed agent leaves nothing in any store.
 	must(t, alpha.Put(v.At, sh.subject(), []byte("x")).Wait(ctx))
 	coordination := connect(t, ConnConfig{URL: hub.URL(), Identity: authoritytest.Identity(t, a, identity.Coordination, "", roles.Coordination)})
-	eventually(t, "nothing is left of an agent that was removed", func() bool { // once TWO has been heard
+	qmgrtest.Eventually(t, "nothing is left of an agent that was removed", func() bool { // once TWO has been heard
 		must(t, ClearStored(ctx, coordination, "ALPHA"))
 		return stored(t, two, StreamStore) == 0
 	})
 
-	wantKind(t, alpha.Put(v.At, sh.subject(), make([]byte, MaxStoredMessage+1)).Wait(ctx), transfer.KindTooLarge)
+	qmgrtest.WantKind(t, alpha.Put(v.At, sh.subject(), make([]byte, MaxStoredMessage+1)).Wait(ctx), transfer.KindTooLarge)
 	if _, err := alpha.OutgoingAt(ctx, "TWO.x"); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("a token that is none: %v", err)
 	}
@@ -91,12 +92,12 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	}
 
 	must(t, two.Channels().Stop("HUB"))
-	eventually(t, "the channel is down", func() bool {
+	qmgrtest.Eventually(t, "the channel is down", func() bool {
 		_, err := alpha.Outgoing(ctx, "BETA")
 		return transfer.KindOf(err) == transfer.KindUnreachable
 	})
 	must(t, two.Channels().Start("HUB"))
-	eventually(t, "the channel is up again", func() bool { _, err := alpha.Outgoing(ctx, "BETA"); return err == nil })
+	qmgrtest.Eventually(t, "the channel is up again", func() bool { _, err := alpha.Outgoing(ctx, "BETA"); return err == nil })
 }
 
 // A source at another queue manager gets the error of a full store, too.
@@ -108,22 +109,22 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	running(t, two)
 	cb := as(t, a, two, "BETA")
 	beats(t, cb, "BETA")
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	alpha := StoreOf(as(t, a, one, "ALPHA"), "ALPHA")
-	eventually(t, "it is known where BETA is", func() bool { v, err := alpha.Outgoing(ctx, "BETA"); return err == nil && v.At == "TWO" })
+	qmgrtest.Eventually(t, "it is known where BETA is", func() bool { v, err := alpha.Outgoing(ctx, "BETA"); return err == nil && v.At == "TWO" })
 	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
 	for n := 0; (err == nil || transfer.KindOf(err) == transfer.KindUnreachable) && n < 200; n++ { // a first answer may be lost while places are exchanged
 		err = alpha.Put("TWO", sh.subject(), make([]byte, MaxStoredMessage)).Wait(ctx)
 	}
-	wantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
 }
 
 // A queue manager may ask another one only for tasks of agents that are not connected there, on their own sent
 // messages. A message is not stored if it names another source than its subject does, or if its receipt would go to
 // another agent.
 func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	c := trusted(t, s)
@@ -132,11 +133,11 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 		proofs = append(proofs, placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), "TWO", time.Now()))
 	}
 	beats(t, as(t, a, s, "HERE"), "HERE")
-	eventually(t, "it is known that HERE is here", func() bool { return s.forwarder.whereIs("HERE") == "ONE" })
+	qmgrtest.Eventually(t, "it is known that HERE is here", func() bool { return s.forwarder.whereIs("HERE") == "ONE" })
 	ask := func(f farTask) errandResult {
 		data, err := json.Marshal(batch{V: 1, Store: &f, Proofs: proofs})
 		must(t, err)
-		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
+		answer, err := request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r errandResult
 		must(t, json.Unmarshal(answer, &r))
@@ -175,7 +176,7 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	must(t, c.PublishData(shelf, farMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
 	must(t, c.PublishData(shelf+".x", farMessage(good, inbox, nil)))
 	must(t, c.PublishData(shelf, farMessage(good, inbox, []byte("last"))))
-	eventually(t, "what is right is stored", func() bool { return stored(t, s, StreamStore) > 0 })
+	qmgrtest.Eventually(t, "what is right is stored", func() bool { return stored(t, s, StreamStore) > 0 })
 	if n := stored(t, s, StreamStore); n != 1 {
 		t.Errorf("%d messages are stored", n)
 	}
@@ -184,17 +185,17 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 // Data of agents at another queue manager is charged to that queue manager as well. Its agents together leave room for others. Data
 // for an agent that is not enrolled is not stored.
 func TestStoredFromElsewhereIsCharged(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	const stored = 1 << 30
 	claims, err := a.Claims()
 	must(t, err)
-	s, err := StartServer(testContext(t), ServerConfig{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", MaxStored: stored, Log: testLog(t),
+	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", MaxStored: stored, Log: qmgrtest.Log(t),
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "ONE", roles.Manager), Claims: claims, Enrolled: func(token string) bool { return token != "NOSUCH" }}})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	c := trusted(t, s)
-	_, err = StoreOf(as(t, a, s, "BETA"), "BETA").Outgoing(testContext(t), "BETA") // makes the store
+	_, err = StoreOf(as(t, a, s, "BETA"), "BETA").Outgoing(qmgrtest.Context(t), "BETA") // makes the store
 	must(t, err)
 	for name, at := range map[string]string{"ALPHA": "TWO", "GAMMA": "TWO", "EPSILON": "TWO", "DELTA": "THREE"} {
 		must(t, s.forwarder.placed(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
@@ -206,9 +207,9 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		sub, err := nc.SubscribeSync(inbox)
 		must(t, err)
 		defer sub.Unsubscribe()
-		must(t, nc.FlushTimeout(patience))
+		must(t, nc.FlushTimeout(qmgrtest.Patience))
 		must(t, c.PublishData(wire.ShelfSubject("ONE", from, id), farMessage(wire.StoreSubject(to, from, id, 1), inbox, make([]byte, large))))
-		m, err := sub.NextMsg(patience)
+		m, err := sub.NextMsg(qmgrtest.Patience)
 		must(t, err)
 		var ack struct {
 			Error *jetstream.APIError `json:"error"`
@@ -226,7 +227,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		t.Errorf("a message for an agent that is not enrolled gets %d", code)
 	}
 	st := s.limits.stocks[wire.ClassStore]
-	eventually(t, "TWO has stored its share, and THREE stores", func() bool {
+	qmgrtest.Eventually(t, "TWO has stored its share, and THREE stores", func() bool {
 		for from, to := range map[transfer.AgentName]transfer.AgentName{"ALPHA": "BETA", "GAMMA": "ZETA"} { // a third each, until the next look
 			_ = st.Admit(quota.Message{Subject: wire.StoreSubject(to, from, id, 1), Member: from.Token(), Destination: to.Token(), Via: "TWO", Size: stored / 3})
 		}
@@ -244,7 +245,7 @@ func FuzzFarMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte) {
 		subject, inbox, data, err := readFar(message)
 		if err != nil {
-			wantKind(t, err, transfer.KindOf(err))
+			qmgrtest.WantKind(t, err, transfer.KindOf(err))
 			return
 		}
 		if again := farMessage(subject, inbox, data); !bytes.Equal(again, message) {

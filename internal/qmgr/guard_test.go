@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -22,7 +23,7 @@ func guarded(t *testing.T, a *authority.Authority, dir string) *Server {
 	t.Helper()
 	claims, err := a.Claims()
 	must(t, err)
-	s, err := StartServer(testContext(t), ServerConfig{Dir: dir, Listen: freePort(t), Log: testLog(t),
+	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t),
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "QM", roles.Manager), Claims: claims}})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
@@ -40,7 +41,7 @@ var allCommands = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
 // A queue manager that gets a guard delivers the messages that it stored without one, and has not lost them after a
 // restart.
 func TestAGuardTakesOverTheQueues(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a, dir := authoritytest.New(t), filled(t, false)
 	s := guarded(t, a, dir)
 	if d := s.Degraded(); d != "" {
@@ -57,13 +58,13 @@ func TestAGuardTakesOverTheQueues(t *testing.T) {
 	}
 	must(t, s.reopen())
 	enqueue(t, c, "ferry.command.A.me", "one more")
-	for got, _ := consume(t, c, commands); receive(t, "a command after the store was opened anew", got) != "one more"; {
+	for got, _ := consume(t, c, commands); qmgrtest.Receive(t, "a command after the store was opened anew", got) != "one more"; {
 	}
 }
 
 // Damage in the store of a queue manager with a guard is reported, and the readable commands are kept.
 func TestADamagedStoreBehindAGuard(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a, dir := authoritytest.New(t), filled(t, false)
 	s := guarded(t, a, dir)
 	s.Shutdown()
@@ -84,7 +85,7 @@ func TestADamagedStoreBehindAGuard(t *testing.T) {
 // The queue manager answers on after its own connection was ended, as the server ends each one
 // when its JWT ends.
 func TestTheQueueManagerComesBackToItself(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := guarded(t, a, t.TempDir())
 	c := connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
@@ -101,16 +102,16 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 		t.Fatalf("%d connections of the queue manager's own are ended", ended)
 	}
 	answers := func() bool {
-		_, err := c.Standing(testContext(t), Commands("ALPHA"))
+		_, err := c.Standing(qmgrtest.Context(t), Commands("ALPHA"))
 		return transfer.KindOf(err) == transfer.KindNotFound
 	}
-	eventually(t, "it answers again", answers)
+	qmgrtest.Eventually(t, "it answers again", answers)
 	for range 2 { // the library gives it up
 		before := s.answers.conn()
 		before.Close()
-		eventually(t, "it is made anew", func() bool { return s.answers.conn() != before })
-		eventually(t, "it answers", answers)
-		eventually(t, "it hears", func() bool {
+		qmgrtest.Eventually(t, "it is made anew", func() bool { return s.answers.conn() != before })
+		qmgrtest.Eventually(t, "it answers", answers)
+		qmgrtest.Eventually(t, "it hears", func() bool {
 			must(t, trusted(t, s).Publish(wire.ManagerSubject("TWO"), []byte(`{"v":1,"name":"TWO","domain":"TWO"}`)))
 			s.forwarder.announcer.mu.Lock()
 			defer s.forwarder.announcer.mu.Unlock()
@@ -123,7 +124,7 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 
 // Claims that are signed again without a change have no effect.
 func TestTheSameClaimsChangeNothing(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := guarded(t, a, t.TempDir())
 	admit := func() (changed bool) {
@@ -147,19 +148,19 @@ func TestTheSameClaimsChangeNothing(t *testing.T) {
 // No message is stored on a subject that is longer or deeper than those of stored delivery: all of them are listed for
 // their destinations.
 func TestWhatIsStoredHasShortSubjects(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := guarded(t, a, t.TempDir())
 	c := connect(t, ConnConfig{URL: s.URL(), Self: "ALPHA", Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
 	at := StoreOf(c, "ALPHA")
-	_, err := at.OutgoingAt(testContext(t), "")
+	_, err := at.OutgoingAt(qmgrtest.Context(t), "")
 	must(t, err)
 	good := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, subject := range []string{"ferry.store.BETA.ALPHA.x." + strings.Repeat("1", 300), "ferry.store.BETA.ALPHA.x.1.2"} {
 		at.Put("", subject, []byte("x"))
 	}
-	must(t, at.Put("", good.subject(), []byte("x")).Wait(testContext(t)))
-	st, err := s.answers.js().Stream(testContext(t), string(StreamStore))
+	must(t, at.Put("", good.subject(), []byte("x")).Wait(qmgrtest.Context(t)))
+	st, err := s.answers.js().Stream(qmgrtest.Context(t), string(StreamStore))
 	must(t, err)
 	if n := st.CachedInfo().State.NumSubjects; n != 1 {
 		t.Errorf("something is stored on %d subjects", n)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/qmgrtest"
 )
 
 const commandDir = "jetstream/" + server.DEFAULT_GLOBAL_ACCOUNT + "/streams/" + string(StreamCommand)
@@ -22,15 +24,15 @@ const commandDir = "jetstream/" + server.DEFAULT_GLOBAL_ACCOUNT + "/streams/" + 
 func filled(t *testing.T, crash bool) string {
 	t.Helper()
 	dir := t.TempDir()
-	s := start(t, dir, freePort(t))
+	s := start(t, dir, qmgrtest.FreePort(t))
 	c := connect(t, ConnConfig{URL: s.URL()})
 	got, stop := consume(t, c, commands)
 	for i := range 5 {
 		enqueue(t, c, "ferry.command.A.me", fmt.Sprint("done ", i))
-		receive(t, "a command", got)
+		qmgrtest.Receive(t, "a command", got)
 	}
 	stop()
-	eventually(t, "all are acknowledged", func() bool {
+	qmgrtest.Eventually(t, "all are acknowledged", func() bool {
 		st, err := c.control.js().Stream(t.Context(), string(StreamCommand))
 		return err == nil && st.CachedInfo().State.Msgs == 0
 	})
@@ -48,7 +50,7 @@ func filled(t *testing.T, crash bool) string {
 		s.Shutdown()
 		return dir
 	}
-	eventually(t, "the marks are there", func() bool { _, err := os.Stat(filepath.Join(dir, marksFile)); return err == nil })
+	qmgrtest.Eventually(t, "the marks are there", func() bool { _, err := os.Stat(filepath.Join(dir, marksFile)); return err == nil })
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
@@ -65,7 +67,7 @@ func commandsLeft(t *testing.T, c *Conn) (left []string) {
 	defer stop()
 	enqueue(t, c, "ferry.command.A.me", "the last")
 	for {
-		m := receive(t, "the last command", got)
+		m := qmgrtest.Receive(t, "the last command", got)
 		if m == "the last" {
 			return left
 		}
@@ -78,8 +80,8 @@ func commandsLeft(t *testing.T, c *Conn) (left []string) {
 func TestSoundStoreIsNotDegraded(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
-			noLeaks(t)
-			s := start(t, filled(t, crash), freePort(t))
+			qmgrtest.NoLeaks(t)
+			s := start(t, filled(t, crash), qmgrtest.FreePort(t))
 			if d := s.Degraded(); d != "" {
 				t.Errorf("degraded: %s", d)
 			}
@@ -138,10 +140,10 @@ func TestDamagedStoreIsNoticed(t *testing.T) {
 			"stream FERRY_COMMAND has gone", []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			qmgrtest.NoLeaks(t)
 			dir := filled(t, false)
 			c.damage(t, dir)
-			s := start(t, dir, freePort(t))
+			s := start(t, dir, qmgrtest.FreePort(t))
 			conn := connect(t, ConnConfig{URL: s.URL()})
 			if d := conn.Facts().Degraded; d != s.Degraded() || !strings.Contains(d, c.says) || (d != "") != (c.says != "") {
 				t.Errorf("it says %q, and %q to whoever connects; want %q", s.Degraded(), d, c.says)
@@ -152,7 +154,7 @@ func TestDamagedStoreIsNoticed(t *testing.T) {
 			// Messages stored now are there after one more restart.
 			conn.Close()
 			s.Shutdown()
-			again := start(t, dir, freePort(t))
+			again := start(t, dir, qmgrtest.FreePort(t))
 			if d := again.Degraded(); d != "" {
 				t.Errorf("after another restart it is degraded: %s", d)
 			}
@@ -169,13 +171,13 @@ func TestEstrangedReaders(t *testing.T) {
 		"another filter": {Durable: commands.Durable, FilterSubject: "ferry.command.Z.>", AckPolicy: jetstream.AckExplicitPolicy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			qmgrtest.NoLeaks(t)
 			c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 			enqueue(t, c, "ferry.command.A.me", "one")
 			_, err := c.control.js().CreateConsumer(t.Context(), string(StreamCommand), cfg)
 			must(t, err)
 			got, _ := consume(t, c, commands)
-			if m := receive(t, "the command", got); m != "one" {
+			if m := qmgrtest.Receive(t, "the command", got); m != "one" {
 				t.Errorf("got %q", m)
 			}
 			if d := c.Facts().Degraded; cfg.Durable == commands.Durable && cfg.FilterSubject != commands.Filter {
@@ -204,38 +206,38 @@ func TestClientsNoticeWhatIsLost(t *testing.T) {
 		"not at all": {func(*testing.T, string, string) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
-			dir, addr := filepath.Join(t.TempDir(), "qm"), freePort(t)
+			qmgrtest.NoLeaks(t)
+			dir, addr := filepath.Join(t.TempDir(), "qm"), qmgrtest.FreePort(t)
 			s := start(t, dir, addr)
 			ons := make(chan bool, 10)
 			conn := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }})
-			receive(t, "the first OnConnect", ons)
+			qmgrtest.Receive(t, "the first OnConnect", ons)
 			got, _ := consume(t, conn, commands)
 			enqueue(t, conn, "ferry.command.A.me", "one")
-			receive(t, "one", got)
+			qmgrtest.Receive(t, "one", got)
 			s.Shutdown()
-			receive(t, "the loss was noticed", lost(t, conn))
+			qmgrtest.Receive(t, "the loss was noticed", lost(t, conn))
 			old := t.TempDir()
 			must(t, os.CopyFS(old, os.DirFS(dir)))
 			s = start(t, dir, addr)
-			receive(t, "OnConnect", ons)
+			qmgrtest.Receive(t, "OnConnect", ons)
 			for _, m := range []string{"two", "three"} {
 				enqueue(t, conn, "ferry.command.A.me", m)
-				receive(t, m, got)
+				qmgrtest.Receive(t, m, got)
 			}
 			if d := conn.Facts().Degraded; d != "" {
 				t.Fatalf("degraded without a reason: %s", d)
 			}
 			s.Shutdown()
-			receive(t, "the loss was noticed", lost(t, conn))
+			qmgrtest.Receive(t, "the loss was noticed", lost(t, conn))
 			c.damage(t, dir, old)
 			start(t, dir, addr)
-			receive(t, "OnConnect", ons)
+			qmgrtest.Receive(t, "OnConnect", ons)
 			if d := conn.Facts().Degraded; !strings.Contains(d, c.says) || (d != "") != (c.says != "") {
 				t.Errorf("it says %q; want %q", d, c.says)
 			}
 			enqueue(t, conn, "ferry.command.A.me", "four")
-			for receive(t, "four", got) != "four" {
+			for qmgrtest.Receive(t, "four", got) != "four" {
 			}
 		})
 	}
@@ -298,7 +300,7 @@ func TestFindingsFade(t *testing.T) {
 // lost returns a channel that is closed when a connection is known to be down.
 func lost(t *testing.T, c *Conn) <-chan struct{} {
 	ch := make(chan struct{})
-	eventually(t, "the connection is down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
+	qmgrtest.Eventually(t, "the connection is down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
 	close(ch)
 	return ch
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/wire"
 )
@@ -15,10 +16,10 @@ import (
 // The queue manager sends a refusal back to the inbox of its asker alone. A client without a gate must not have it
 // publish on other subjects.
 func TestARefusalGoesToItsAskerAlone(t *testing.T) {
-	noLeaks(t)
-	s := start(t, t.TempDir(), freePort(t))
+	qmgrtest.NoLeaks(t)
+	s := start(t, t.TempDir(), qmgrtest.FreePort(t))
 	c := connect(t, ConnConfig{URL: s.URL(), Self: "bob"}) // makes the streams
-	must(t, c.Healthy(testContext(t)))
+	must(t, c.Healthy(qmgrtest.Context(t)))
 	nc, err := nats.Connect(s.URL())
 	must(t, err)
 	defer nc.Close()
@@ -28,7 +29,7 @@ func TestARefusalGoesToItsAskerAlone(t *testing.T) {
 	for _, reply := range []string{"ferry.control.ALPHA.root", "ferry.inbox.eve.qmgr.x", own} {
 		must(t, nc.PublishRequest(wire.AskSubject(wire.Manager, "bob"), reply, []byte(refusedWord+"forged")))
 	}
-	m, err := heard.NextMsgWithContext(testContext(t))
+	m, err := heard.NextMsgWithContext(qmgrtest.Context(t))
 	if err != nil || string(m.Data) != "forged" {
 		t.Errorf("the asker hears %v, %v", m, err)
 	}

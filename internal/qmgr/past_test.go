@@ -20,6 +20,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/tap"
 )
 
@@ -32,7 +33,7 @@ func webServer(t *testing.T) *server.Server {
 	}
 	web.Start()
 	t.Cleanup(func() { web.Shutdown(); web.WaitForShutdown() })
-	if !web.ReadyForConnections(patience) {
+	if !web.ReadyForConnections(qmgrtest.Patience) {
 		t.Fatal("the server does not start")
 	}
 	return web
@@ -49,7 +50,7 @@ func tlsServer(t testing.TB) (*server.Server, *tls.Config) {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(qmgrtest.Patience) {
 		t.Fatal("the server does not start")
 	}
 	return s, &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
@@ -109,7 +110,7 @@ func BenchmarkDataOverTLS(b *testing.B) {
 
 // Data that waits for a temporarily slow connection does not break it.
 func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	web := webServer(t)
 	p := newProxy(t, strings.TrimPrefix(web.WebsocketURL(), "ws://"))
 	from, to := connect(t, ConnConfig{URL: web.ClientURL()}), connect(t, ConnConfig{URL: "ws://" + p.Addr().String()})
@@ -124,13 +125,13 @@ func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "most of it waits for the connection", func() bool {
+		qmgrtest.Eventually(t, "most of it waits for the connection", func() bool {
 			all, err := web.Connz(nil)
 			return err == nil && slices.ContainsFunc(all.Conns, func(c *server.ConnInfo) bool { return c.Pending > 9*serverMaxPayload })
 		})
 	})
 	for range n {
-		if m := receive(t, "message", got); len(m.Data) != size {
+		if m := qmgrtest.Receive(t, "message", got); len(m.Data) != size {
 			t.Fatalf("a message has %d bytes", len(m.Data))
 		}
 	}
@@ -142,7 +143,7 @@ func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
 // Over a plain connection data does not pass through the library, in either
 // direction; over a web socket it does, and arrives as well.
 func TestDataPastTheLibrary(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	web := webServer(t)
 	first, trust := tlsServer(t)
@@ -171,7 +172,7 @@ func TestDataPastTheLibrary(t *testing.T) {
 				}
 			}
 			for i := range 100 {
-				if m := receive(t, "message", got); m.Subject != "d.x.y" || !bytes.Equal(m.Data, bytes.Repeat([]byte{byte(i)}, i*10_000)) {
+				if m := qmgrtest.Receive(t, "message", got); m.Subject != "d.x.y" || !bytes.Equal(m.Data, bytes.Repeat([]byte{byte(i)}, i*10_000)) {
 					t.Fatalf("message %d is another: %d bytes on %s", i, len(m.Data), m.Subject)
 				}
 			}
@@ -205,12 +206,12 @@ func TestDataPastTheLibraryAfterALoss(t *testing.T) {
 	}
 	old := c.data.socket.Load()
 	old.Close()
-	for end := time.Now().Add(patience); c.data.socket.Load() == old || c.PublishData("d.x", []byte("again")) != nil; {
+	for end := time.Now().Add(qmgrtest.Patience); c.data.socket.Load() == old || c.PublishData("d.x", []byte("again")) != nil; {
 		if time.Now().After(end) {
 			t.Fatal("the connection does not come back")
 		}
 	}
-	receive(t, "message after the loss", got)
+	qmgrtest.Receive(t, "message after the loss", got)
 	if st := c.data.conn().Stats(); st.OutMsgs+st.InMsgs != 0 {
 		t.Errorf("the library sent %d messages and received %d", st.OutMsgs, st.InMsgs)
 	}

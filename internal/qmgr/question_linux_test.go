@@ -3,6 +3,8 @@ package qmgr
 import (
 	"net"
 	"testing"
+
+	"ferry/internal/qmgr/qmgrtest"
 )
 
 // Bytes that the other host acknowledges are a movement, though nothing comes back.
@@ -23,5 +25,5 @@ func TestAcknowledgedBytesAreAMovement(t *testing.T) {
 	}
 	_, err = near.Write(noise(1000))
 	must(t, err)
-	eventually(t, "the bytes are acknowledged", func() bool { return s.movement() != before })
+	qmgrtest.Eventually(t, "the bytes are acknowledged", func() bool { return s.movement() != before })
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -138,6 +139,6 @@ func TestAMessageThatIsTakenMeanwhile(t *testing.T) {
 		for err == nil {
 			_, err = r.Next()
 		}
-		wantKind(t, err, transfer.KindConflict)
+		qmgrtest.WantKind(t, err, transfer.KindConflict)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 )
 
@@ -23,7 +24,7 @@ func smallQueue(t *testing.T, s *Server, perSubject, all int64) *Conn {
 		t.Fatalf("the queue of commands is not bounded: %+v", cfg)
 	}
 	cfg.MaxMsgsPerSubject, cfg.MaxMsgs = perSubject, all
-	if _, err := c.control.js().UpdateStream(testContext(t), cfg); err != nil {
+	if _, err := c.control.js().UpdateStream(qmgrtest.Context(t), cfg); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -31,13 +32,13 @@ func smallQueue(t *testing.T, s *Server, perSubject, all int64) *Conn {
 
 func store(t *testing.T, c *Conn, subject string) error {
 	t.Helper()
-	return c.Enqueue(testContext(t), subject, "", []byte("x"))
+	return c.Enqueue(qmgrtest.Context(t), subject, "", []byte("x"))
 }
 
 // full returns the error of a message to a queue without room. It asks again if the context ended before the answer.
 func full(t *testing.T, c *Conn, subject string) (err error) {
 	t.Helper()
-	eventually(t, "the queue manager answers", func() bool {
+	qmgrtest.Eventually(t, "the queue manager answers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		err = c.Enqueue(ctx, subject, "", []byte("x"))
@@ -69,7 +70,7 @@ func TestOneAgentsQueueIsFull(t *testing.T) {
 // Commands for unknown agents give way when there is little room left. They do so only then, and no other commands do.
 func TestStrangersGiveWay(t *testing.T) {
 	c := smallQueue(t, start(t, t.TempDir(), ""), 100, 40)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	keep := func(token string) bool { return token == "ALPHA" }
 	put := func(subject string, n int) {
 		for range n {
@@ -133,7 +134,7 @@ func TestStrangersGiveWay(t *testing.T) {
 func TestQueuesAreClearedOfAMember(t *testing.T) {
 	s := start(t, t.TempDir(), "")
 	c := connect(t, ConnConfig{Server: s})
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	put := func(subjects ...string) {
 		t.Helper()
 		for _, subject := range subjects {
@@ -168,7 +169,7 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 			t.Errorf("%q is cleared", token)
 		}
 	}
-	wantKind(t, clear("eve", "bob"), transfer.KindDenied)
+	qmgrtest.WantKind(t, clear("eve", "bob"), transfer.KindDenied)
 	must(t, clear("authority", "eve"))
 	if got := left(); !slices.Equal(got, []string{"ferry.command.ALPHA.bob", "ferry.command.EVE.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob"}) {
 		t.Errorf("left of a user are %v", got)

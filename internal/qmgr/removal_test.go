@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -28,25 +29,25 @@ func TestAMemberIsRemoved(t *testing.T) {
 	remove := func(name string) error {
 		jwt, seed, err := c.a.SystemUser(time.Minute)
 		must(t, err)
-		return RemoveMember(testContext(t), desk, name, SystemUser{jwt, seed})
+		return RemoveMember(qmgrtest.Context(t), desk, name, SystemUser{jwt, seed})
 	}
-	wantKind(t, remove("QM3"), transfer.KindAlive, "stop it first")
-	wantKind(t, remove("QM1"), transfer.KindAlive)
-	wantKind(t, remove("QM7"), transfer.KindNotFound, "QM1, QM2, QM3")
+	qmgrtest.WantKind(t, remove("QM3"), transfer.KindAlive, "stop it first")
+	qmgrtest.WantKind(t, remove("QM1"), transfer.KindAlive)
+	qmgrtest.WantKind(t, remove("QM7"), transfer.KindNotFound, "QM1, QM2, QM3")
 
 	c.up[1].Shutdown()
 	c.up[2].Shutdown()
 	until(t, "one alone sees that it is", func() bool { return !c.up[0].member.now.Load().quorum })
-	wantKind(t, remove("QM3"), transfer.KindNoManager, "most members")
+	qmgrtest.WantKind(t, remove("QM3"), transfer.KindNoManager, "most members")
 	c.start(1)
 	c.whole(0, 1)
 	var err error
 	until(t, "every queue is led", func() bool { err = remove("QM3"); return transfer.KindOf(err) != transfer.KindNoManager })
 	must(t, err)
-	wantKind(t, remove("QM3"), transfer.KindNotFound, "was removed")
+	qmgrtest.WantKind(t, remove("QM3"), transfer.KindNotFound, "was removed")
 	for _, n := range []int{0, 1} {
 		until(t, "it is forgotten", func() bool {
-			all, err := c.up[n].Members(testContext(t))
+			all, err := c.up[n].Members(qmgrtest.Context(t))
 			return err == nil && len(all) == 2 && !strings.Contains(c.up[n].Passing(), "QM3")
 		})
 	}
@@ -59,15 +60,15 @@ func TestAMemberIsRemoved(t *testing.T) {
 		}
 	}
 	cfg := c.config(2)
-	cfg.Name, cfg.Dir, cfg.Listen = "QM4", t.TempDir(), freePort(t)
-	cfg.Cluster.Listen = freePort(t)
+	cfg.Name, cfg.Dir, cfg.Listen = "QM4", t.TempDir(), qmgrtest.FreePort(t)
+	cfg.Cluster.Listen = qmgrtest.FreePort(t)
 	cfg.Guard.Identity = authoritytest.Identity(t, c.a, identity.Manager, "QM4", roles.Manager)
-	four, err := StartServer(testContext(t), cfg)
+	four, err := StartServer(qmgrtest.Context(t), cfg)
 	must(t, err)
 	t.Cleanup(four.Shutdown)
 	got, _ := consume(t, conn, commands)
 	for _, want := range []string{"with three", "with two"} {
-		if m := receive(t, "a command", got); m != want {
+		if m := qmgrtest.Receive(t, "a command", got); m != want {
 			t.Errorf("read %q, not %q", m, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -47,26 +48,26 @@ func TestServerErrorsNameTheThing(t *testing.T) {
 			if err == nil {
 				s.Shutdown()
 			}
-			wantKind(t, err, c.kind, c.words...)
+			qmgrtest.WantKind(t, err, c.kind, c.words...)
 		})
 	}
 }
 
 func TestTwoServersNeverShareADirectory(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	dir := t.TempDir()
 	first := start(t, dir, "")
 	_, err := StartServer(t.Context(), ServerConfig{Dir: dir})
-	wantKind(t, err, transfer.KindAlive, dir, "in use")
+	qmgrtest.WantKind(t, err, transfer.KindAlive, dir, "in use")
 	first.Shutdown()
 	start(t, dir, "").Shutdown()
 }
 
 func TestServerAnswersWhatItIs(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, ConnConfig{URL: s.URL()})
-	data, err := c.Request(t.Context(), wire.AskSubject(wire.Manager, c.Self()), nil, patience)
+	data, err := c.Request(t.Context(), wire.AskSubject(wire.Manager, c.Self()), nil, qmgrtest.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestServerAnswersWhatItIs(t *testing.T) {
 }
 
 func TestInProcessOnly(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "")
 	if s.URL() != "" {
 		t.Errorf("the URL is %q", s.URL())

@@ -5,24 +5,25 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 )
 
 // A stream does not count as damaged if a system call that reads its file fails. It stays, and serves as soon as the
 // call succeeds.
 func TestFailedReadPutsNothingAside(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	dir := filled(t, false)
 	meta := filepath.Join(dir, commandDir, "meta.inf")
 	must(t, os.Rename(meta, meta+".saved"))
 	must(t, os.Symlink("/proc/self/mem", meta)) // a read of its first page fails with EIO
-	_, err := StartServer(testContext(t), ServerConfig{Dir: dir, Listen: freePort(t), Log: testLog(t)})
-	wantKind(t, err, transfer.KindNoManager, "FERRY_COMMAND", "input/output error")
+	_, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t)})
+	qmgrtest.WantKind(t, err, transfer.KindNoManager, "FERRY_COMMAND", "input/output error")
 	if _, err := os.Stat(filepath.Join(dir, damagedDir)); !os.IsNotExist(err) {
 		t.Errorf("something was put aside: %v", err)
 	}
 	must(t, os.Rename(meta+".saved", meta))
-	s := start(t, dir, freePort(t))
+	s := start(t, dir, qmgrtest.FreePort(t))
 	if why := s.Degraded(); why != "" {
 		t.Errorf("degraded: %s", why)
 	}

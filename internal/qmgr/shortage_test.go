@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -31,7 +32,7 @@ func (d *fakeDisk) has(_ string, bytes, _ uint64) bool { return d.left.Load() >=
 
 func (d *fakeDisk) start(t *testing.T, dir string) (*Server, error) {
 	t.Helper()
-	s, err := StartServer(testContext(t), ServerConfig{Dir: dir, Listen: freePort(t), Log: testLog(t), has: d.has})
+	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t), has: d.has})
 	if err == nil {
 		t.Cleanup(s.Shutdown)
 	}
@@ -45,7 +46,7 @@ const plenty = 1 << 40
 func crashedWithBatch(t *testing.T, half bool) string {
 	t.Helper()
 	dir := t.TempDir()
-	s := start(t, dir, freePort(t))
+	s := start(t, dir, qmgrtest.FreePort(t))
 	c := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination})
 	if _, err := QueuesOf(c).Create(t.Context(), "Q", 0, 0); err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 		if commit {
 			m.Header.Set("Nats-Batch-Commit", "1")
 		}
-		if _, err := c.control.conn().RequestMsg(m, patience); err != nil {
+		if _, err := c.control.conn().RequestMsg(m, qmgrtest.Patience); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +68,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 	for n := range 3 {
 		publish(n+1, false)
 	}
-	eventually(t, "the staged messages are written", func() bool {
+	qmgrtest.Eventually(t, "the staged messages are written", func() bool {
 		names, err := filepath.Glob(filepath.Join(s.streamDir(dir, queueStream("Q")), batchesDir, "*", "msgs", "1.blk"))
 		if err != nil || len(names) != 1 {
 			return false
@@ -106,11 +107,11 @@ func messagesOf(t *testing.T, s *Server) (all []string) {
 // A batch that is in its queue in part is completed at the start. If the disk has no room for its rest, the server does
 // not start and forgets nothing of the batch.
 func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	dir, disk := crashedWithBatch(t, true), newFakeDisk(0)
 	for range 2 {
 		_, err := disk.start(t, dir)
-		wantKind(t, err, transfer.KindNoManager, "APP_Q", "disk of "+dir)
+		qmgrtest.WantKind(t, err, transfer.KindNoManager, "APP_Q", "disk of "+dir)
 		if !transfer.Full(err) {
 			t.Errorf("the error %v is not that of a full disk", err)
 		}
@@ -128,7 +129,7 @@ func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
 
 // A server starts on a full disk if no message of a staged batch is in the queue. It drops the batch.
 func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	dir := crashedWithBatch(t, false)
 	s, err := newFakeDisk(0).start(t, dir)
 	must(t, err)
@@ -143,7 +144,7 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 // A disk without room accepts no message of a queue, and messages are removed. Room that is reserved for other messages
 // counts.
 func TestFullDiskRefusesMessages(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	disk := newFakeDisk(plenty)
 	s, err := disk.start(t, t.TempDir())
 	must(t, err)
@@ -151,15 +152,15 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 	ask := func(task queueTask) error {
 		t.Helper()
 		task.Span = wire.QueueSpan{Queue: "Q", Group: "g", Last: task.Span.Last}
-		_, err := r.do(testContext(t), wire.Coordination, wire.Marshal(errand{V: 1, Op: opQueue, Queue: &task}))
+		_, err := r.do(qmgrtest.Context(t), wire.Coordination, wire.Marshal(errand{V: 1, Op: opQueue, Queue: &task}))
 		return err
 	}
 	must(t, ask(queueTask{Do: queueCreate}))
 	must(t, ask(queueTask{Do: queuePut, Data: []byte("one")}))
 	disk.left.Store(spareBytes - 1)
-	wantKind(t, ask(queueTask{Do: queuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
-	_, err = r.store(testContext(t), "ALPHA", storeTask{Do: storeOutgoing})
-	wantKind(t, err, transfer.KindNoSpace, "the disk of queue manager")
+	qmgrtest.WantKind(t, ask(queueTask{Do: queuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
+	_, err = r.store(qmgrtest.Context(t), "ALPHA", storeTask{Do: storeOutgoing})
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager")
 	must(t, ask(queueTask{Do: queueTake, Span: wire.QueueSpan{Last: 1}}))
 
 	disk.left.Store(spareBytes + 2*(3000+frameBytes))
@@ -169,7 +170,7 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 		t.Errorf("the room that is exactly taken: %v", err)
 	}
 	_, err = r.room(1, 1)
-	wantKind(t, err, transfer.KindNoSpace)
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace)
 	done()
 	done, err = r.room(3000, 1)
 	must(t, err)
@@ -179,18 +180,18 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 // A refusal for want of disk space reaches the writer as it is, and only a queue at its limit is called full. The
 // answers of the queue manager pass over the wire, and the library of a server that is not Ferry's gives the same errors.
 func TestFullDiskIsNotFullQueue(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	disk := newFakeDisk(plenty)
 	s, err := disk.start(t, t.TempDir())
 	must(t, err)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	manager, agent := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination}), connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
 	for _, q := range []transfer.QueueName{"Q", "SMALL"} {
 		_, err := QueuesOf(manager).Create(ctx, q, 64<<10, 0)
 		must(t, err)
 	}
 	_, err = QueuesOf(manager).Create(ctx, "HUGE", 1<<40, 0)
-	wantKind(t, err, transfer.KindNoSpace, "no room for the queue HUGE of 1.0 TiB")
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "no room for the queue HUGE of 1.0 TiB")
 	for name, keep := range map[string]func(*Conn) keeper{
 		"asked":   func(c *Conn) keeper { return asker{c} },
 		"library": func(c *Conn) keeper { return library{js: c.control.js} },
@@ -208,13 +209,13 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 		for _, store := range []func(transfer.QueueName) error{put, publish} {
 			disk.left.Store(plenty)
 			err := store("SMALL")
-			wantKind(t, err, transfer.KindNoSpace, "the queue SMALL is full", "ferry queue show")
+			qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the queue SMALL is full", "ferry queue show")
 			if name == "library" { // which stores without a look at the disk
 				continue
 			}
 			disk.left.Store(spareBytes - 1)
 			err = store("Q")
-			wantKind(t, err, transfer.KindNoSpace, "the disk of queue manager "+s.cfg.Name)
+			qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager "+s.cfg.Name)
 			if strings.Contains(err.Error(), "queue Q") {
 				t.Errorf("a full disk is said to be a full queue: %v", err)
 			}
@@ -244,7 +245,7 @@ func TestCopiesOfDamagedStreamsStay(t *testing.T) {
 		must(t, os.Mkdir(aside, 0o700))
 	}
 	_, err := asideOf(dir, "APP_Q")
-	wantKind(t, err, transfer.KindNoManager, "APP_Q", dir)
+	qmgrtest.WantKind(t, err, transfer.KindNoManager, "APP_Q", dir)
 	if aside, err := asideOf(dir, "APP_R"); err != nil || filepath.Base(aside) != "APP_R" {
 		t.Errorf("another stream: %s, %v", aside, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -135,7 +136,7 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 		limit     time.Duration
 		answer    []byte
 	}{{far, near, 10, limit, data}, {near, far, 10, more, long}, {far, near, 10, short, data}, {far, near, lineRate / 2, short, data}} {
-		answer, err := c.asker.Request(testContext(t), wire.AskSubject(c.of.Self(), c.asker.Self()), noise(c.question), c.limit)
+		answer, err := c.asker.Request(qmgrtest.Context(t), wire.AskSubject(c.of.Self(), c.asker.Self()), noise(c.question), c.limit)
 		if err != nil || !bytes.Equal(answer, c.answer) {
 			t.Errorf("%s asks %s, which has %s: %d of %d bytes, %v", c.asker.Self(), c.of.Self(), c.limit, len(answer), len(c.answer), err)
 		}
@@ -144,7 +145,7 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	answering(t, late, lateLimit/2, []byte("late"))
 	// The question is on the link for four fifths of its time-out.
 	asked := noise(int(lateLimit.Seconds() * lineRate * 8 / 10))
-	if answer, err := far.Request(testContext(t), wire.AskSubject(late.Self(), far.Self()), asked, lateLimit); err != nil || string(answer) != "late" {
+	if answer, err := far.Request(qmgrtest.Context(t), wire.AskSubject(late.Self(), far.Self()), asked, lateLimit); err != nil || string(answer) != "late" {
 		t.Errorf("a question of %d bytes, with an answer after half of %s: %q, %v", len(asked), lateLimit, answer, err)
 	}
 	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(Message) {})
@@ -153,7 +154,7 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	}
 	defer stop()
 	_, err = near.Request(t.Context(), wire.AskSubject("MUTE", near.Self()), nil, 100*time.Millisecond)
-	wantKind(t, err, transfer.KindTimeout)
+	qmgrtest.WantKind(t, err, transfer.KindTimeout)
 }
 
 // Each page of a list travels compressed, also where one page follows another at once.
@@ -166,7 +167,7 @@ func TestPagesAreCompressed(t *testing.T) {
 	const pages = 5
 	before := line.carried.Load()
 	for range pages {
-		answer, err := far.Request(testContext(t), wire.AskSubject(near.Self(), far.Self()), nil, 5*time.Second)
+		answer, err := far.Request(qmgrtest.Context(t), wire.AskSubject(near.Self(), far.Self()), nil, 5*time.Second)
 		if err != nil || !bytes.Equal(answer, page) {
 			t.Fatalf("a page of %d bytes, not %d: %v", len(answer), len(page), err)
 		}
@@ -205,7 +206,7 @@ func commandsOverSlowLine(t *testing.T) string {
 	stop := consumeWith(t, far, Commands("FAR"), func(d Delivery) { got <- d; d.Ack() })
 	defer stop()
 	for _, want := range []string{large, "small", large} {
-		if d := receive(t, "a command", got); string(d.Data) != want || d.Attempts != 1 {
+		if d := qmgrtest.Receive(t, "a command", got); string(d.Data) != want || d.Attempts != 1 {
 			return fmt.Sprintf("a command of %d bytes came at attempt %d; one of %d was due", len(d.Data), d.Attempts, len(want))
 		}
 	}
@@ -222,13 +223,13 @@ func TestQueueOverSlowLine(t *testing.T) {
 	line := layLine(t, s)
 	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
 	far.keeper = asker{far}
-	if _, err := QueuesOf(near).Create(testContext(t), "Q", 0, 0); err != nil {
+	if _, err := QueuesOf(near).Create(qmgrtest.Context(t), "Q", 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	span := wire.QueueSpan{Queue: "Q"}
 	want := noise(3 * lineRate)
 	for _, part := range [][]byte{want[:2*lineRate], want[2*lineRate : 2*lineRate+7], nil, want[2*lineRate+7:]} {
-		if _, err := QueuesOf(near).Put(testContext(t), span, false, part); err != nil {
+		if _, err := QueuesOf(near).Put(qmgrtest.Context(t), span, false, part); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"testing"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 )
 
 // storing returns a queue manager that stores a little, and the connection of ALPHA to it.
 func storing(t *testing.T, most int64) (*Server, *Conn) {
-	s, err := StartServer(testContext(t), ServerConfig{Dir: t.TempDir(), MaxStored: most, Log: testLog(t)})
+	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: t.TempDir(), MaxStored: most, Log: qmgrtest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func putOn(t *testing.T, c *Conn, of *Shelf, n int, size int) error {
 	for k := range n {
 		data := make([]byte, size)
 		copy(data, fmt.Sprint(k+1, " "))
-		if err := StoreOf(c, "ALPHA").Put("", of.subject(), data).Wait(testContext(t)); err != nil {
+		if err := StoreOf(c, "ALPHA").Put("", of.subject(), data).Wait(qmgrtest.Context(t)); err != nil {
 			return err
 		}
 	}
@@ -41,7 +42,7 @@ func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
 			from, begin = number, at
 		}
 		var err error
-		spent, err = s.Read(testContext(t), Reading{Shelf: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p Part) {
+		spent, err = s.Read(qmgrtest.Context(t), Reading{Shelf: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p Part) {
 			if len(p.Data) > 3000 {
 				t.Errorf("a part has %d bytes", len(p.Data))
 			}
@@ -58,7 +59,7 @@ func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
 
 func TestStoreKeepsUntilTrimmed(t *testing.T) {
 	_, c := storing(t, MinMaxStored)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	alpha, beta := StoreOf(c, "ALPHA"), StoreOf(c, "BETA")
 	one := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	two := one
@@ -105,7 +106,7 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 // A purge names epochs: messages of a later epoch stay (scenario 17).
 func TestStorePurgeNamesEpochs(t *testing.T) {
 	_, c := storing(t, MinMaxStored)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
 	for sh.Epoch = 1; sh.Epoch <= 11; sh.Epoch++ {
 		if err := putOn(t, c, &sh, 1, 10); err != nil {
@@ -123,13 +124,13 @@ func TestStorePurgeNamesEpochs(t *testing.T) {
 
 func TestStoreIsBounded(t *testing.T) {
 	_, c := storing(t, MinMaxStored)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
 	for err == nil {
 		err = putOn(t, c, &sh, 1, MaxStoredMessage)
 	}
-	wantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
 	v, err := StoreOf(c, "BETA").Incoming(ctx)
 	if err != nil || int64(v.Shelves[0].Messages)*MaxStoredMessage > MinMaxStored/4 {
 		t.Errorf("%+v, %v", v, err)
@@ -145,8 +146,8 @@ func TestStoreIsBounded(t *testing.T) {
 			err = nil
 		}
 	}
-	wantKind(t, err, transfer.KindNoSpace, "the store of the queue manager has no room: maximum ")
-	wantKind(t, putOn(t, c, &sh, 1, MaxStoredMessage+storedOverhead+1), transfer.KindTooLarge)
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the store of the queue manager has no room: maximum ")
+	qmgrtest.WantKind(t, putOn(t, c, &sh, 1, MaxStoredMessage+storedOverhead+1), transfer.KindTooLarge)
 	if err := StoreOf(c, "BETA").Trim(ctx, Shelf{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	mark := ""
 	for n, most := range []int64{MinMaxStored, 2 * MinMaxStored} {
-		s, err := StartServer(testContext(t), ServerConfig{Dir: dir, MaxStored: most, Log: testLog(t)})
+		s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, MaxStored: most, Log: qmgrtest.Log(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		v, err := StoreOf(c, "ALPHA").Sent(testContext(t), "")
+		v, err := StoreOf(c, "ALPHA").Sent(qmgrtest.Context(t), "")
 		if err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 3 || v.Share != most/2 || mark != "" && mark != v.Mark {
 			t.Fatalf("%+v, %v", v, err)
 		}
@@ -179,8 +180,8 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 		c.Close()
 		s.Shutdown()
 	}
-	_, err := StartServer(testContext(t), ServerConfig{Dir: dir, MaxStored: 1, Log: testLog(t)})
-	wantKind(t, err, transfer.KindUsage, "stored delivery")
+	_, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, MaxStored: 1, Log: qmgrtest.Log(t)})
+	qmgrtest.WantKind(t, err, transfer.KindUsage, "stored delivery")
 }
 
 // One agent with very many shelves does not hide those of others.
@@ -197,7 +198,7 @@ func TestStoreListIsFair(t *testing.T) {
 	if err := putOn(t, c, &sh, 1, 10); err != nil {
 		t.Fatal(err)
 	}
-	v, err := StoreOf(c, "BETA").Incoming(testContext(t))
+	v, err := StoreOf(c, "BETA").Incoming(qmgrtest.Context(t))
 	if err != nil || len(v.Shelves) != storeListMost {
 		t.Fatalf("%d shelves, %v", len(v.Shelves), err)
 	}
@@ -233,9 +234,9 @@ func TestStoreErrandsAreOnesOwn(t *testing.T) {
 			t.Errorf("%+v is done", task)
 		}
 	}
-	wantKind(t, ask("coordination", storeTask{Do: storeOutgoing}), transfer.KindDenied)
-	wantKind(t, ask("ann@host", storeTask{Do: storeOutgoing}), transfer.KindDenied)
-	if v, err := StoreOf(c, "BETA").Incoming(testContext(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 2 {
+	qmgrtest.WantKind(t, ask("coordination", storeTask{Do: storeOutgoing}), transfer.KindDenied)
+	qmgrtest.WantKind(t, ask("ann@host", storeTask{Do: storeOutgoing}), transfer.KindDenied)
+	if v, err := StoreOf(c, "BETA").Incoming(qmgrtest.Context(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 2 {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -257,7 +258,7 @@ func TestStoreIsClearedOfAnAgent(t *testing.T) {
 		return err
 	}
 	for _, who := range []string{"ALPHA", "alice", "BETA"} {
-		wantKind(t, ask(who, "BETA"), transfer.KindDenied)
+		qmgrtest.WantKind(t, ask(who, "BETA"), transfer.KindDenied)
 	}
 	for _, token := range []string{"*", ">", "", "*.*"} {
 		if ask("coordination", token) == nil {
@@ -265,7 +266,7 @@ func TestStoreIsClearedOfAnAgent(t *testing.T) {
 		}
 	}
 	left := func() uint64 {
-		st, err := c.control.js().Stream(testContext(t), string(StreamStore))
+		st, err := c.control.js().Stream(qmgrtest.Context(t), string(StreamStore))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,10 +278,10 @@ func TestStoreIsClearedOfAnAgent(t *testing.T) {
 	if err := ask("coordination", "BETA"); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := StoreOf(c, "GAMMA").Incoming(testContext(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].From != "ALPHA" {
+	if v, err := StoreOf(c, "GAMMA").Incoming(qmgrtest.Context(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].From != "ALPHA" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if err := ClearStored(testContext(t), c, "ALPHA"); err != nil || left() != 0 {
+	if err := ClearStored(qmgrtest.Context(t), c, "ALPHA"); err != nil || left() != 0 {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 )
 
@@ -80,7 +81,7 @@ func TestReceiptsOfASlowChannel(t *testing.T) {
 // overTCP returns the connection of ALPHA, over TCP, to a queue manager that stores a little.
 func overTCP(t *testing.T) *Conn {
 	t.Helper()
-	s, err := StartServer(testContext(t), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: MinMaxStored, Log: testLog(t)})
+	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: MinMaxStored, Log: qmgrtest.Log(t)})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
@@ -90,7 +91,7 @@ func overTCP(t *testing.T) *Conn {
 // it.
 func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	c := overTCP(t)
-	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
+	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
 	_, err := alpha.Outgoing(ctx, "ALPHA")
 	must(t, err)
 	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
@@ -113,7 +114,7 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 // middle of a message.
 func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	c := overTCP(t)
-	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
+	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
 	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	const size = 200_000
 	must(t, putOn(t, c, &sh, 3, size))
@@ -133,8 +134,8 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 			}
 		})
 		if err != nil {
-			wantKind(t, err, transfer.KindNoManager)
-			eventually(t, "the connection is there again", func() bool { _, err := c.bulk.ready(ctx); return err == nil })
+			qmgrtest.WantKind(t, err, transfer.KindNoManager)
+			qmgrtest.Eventually(t, "the connection is there again", func() bool { _, err := c.bulk.ready(ctx); return err == nil })
 		}
 	}
 	if len(all) != 3 || losses != 3 {
@@ -192,7 +193,7 @@ func TestAssembly(t *testing.T) {
 // On a fast link whole messages come, from the end of the last reading on. The reader is made again for another shelf.
 func TestAReadingOfWholeMessages(t *testing.T) {
 	c := overTCP(t)
-	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
+	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
 	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	other := sh
 	other.ID[0] = 2

@@ -61,7 +61,7 @@ type keeper struct {
 
 var keepers = []keeper{
 	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/roles"},
-		because: "the courier can be replaced only if one package knows its name"},
+		because: "the courier can be replaced only if the packages of one folder know its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "one package decides which data is durable, and when"},
 	{imports: "ferry/bench", only: []string{"bench/cmd/ferry-bench", "bench"},
@@ -188,7 +188,7 @@ func refuse(dir string, test bool, imported string) string {
 		return ""
 	}
 	if underTest(to) {
-		if test && to == "test/ports" {
+		if (test || breaker(dir)) && to == "test/ports" {
 			return "" // a port that one test has reserved is reserved for all, or it is for none
 		}
 		return "the product does not stand on its tests"
@@ -259,8 +259,8 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"its own test, kept", tree{"internal/node/config/a_test.go": source("ferry/internal/node/config")}, ""},
 		{"child and parent", tree{"internal/lane/queue/a.go": source("ferry/internal/lane", "ferry/internal/flow")}, ""},
 		{"parent and child", tree{"internal/lane/a.go": source("ferry/internal/lane/queue")}, "that is sideways"},
-		{"nats", tree{"internal/agent/a.go": source("github.com/nats-io/nats.go")}, "one package knows its name"},
-		{"nats in a test", tree{"internal/agent/a_test.go": source("github.com/nats-io/nats.go/jetstream")}, "one package knows its name"},
+		{"nats", tree{"internal/agent/a.go": source("github.com/nats-io/nats.go")}, "the packages of one folder know its name"},
+		{"nats in a test", tree{"internal/agent/a_test.go": source("github.com/nats-io/nats.go/jetstream")}, "the packages of one folder know its name"},
 		{"nats in qmgr", tree{"internal/qmgr/a.go": source("github.com/nats-io/nats-server/v2/server")}, ""},
 		{"a name that only begins like it", tree{"internal/agent/a.go": source("go.etcd.io/bbolting")}, ""},
 		{"bbolt", tree{"internal/audit/a.go": source("go.etcd.io/bbolt")}, "one package decides"},
