@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 	"ferry/internal/transfer"
 )
@@ -49,7 +50,7 @@ func managerLives(ctx context.Context, conn *qmgr.Conn, name string) bool {
 	if err != nil {
 		return conn.Healthy(ctx) == nil && conn.Facts().ServerName == name
 	}
-	return slices.ContainsFunc(all, func(m qmgr.Member) bool { return m.Name == name && m.Up })
+	return slices.ContainsFunc(all, func(m streams.Member) bool { return m.Name == name && m.Up })
 }
 
 // catchUp asks for the trust document of the network's authority each time that this member of a cluster has been

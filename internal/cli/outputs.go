@@ -9,6 +9,7 @@ import (
 	mftconfig "ferry/internal/mft/config"
 	"ferry/internal/node/config"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/word"
@@ -113,5 +114,5 @@ var outputs = map[string]any{
 	"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{},
 	"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{},
 	"call": callLine{}, "channel": qmgr.ChannelState{}, "code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
-	"import": importLine{}, "queue_manager": qmgr.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}, "schedule": scheduleLine{}, "job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}, "template": templateLine{}, "template_show": templateShown{},
+	"import": importLine{}, "queue_manager": streams.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}, "schedule": scheduleLine{}, "job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}, "template": templateLine{}, "template_show": templateShown{},
 }

@@ -19,6 +19,7 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/place/local"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
@@ -291,8 +292,8 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if u.stored = int64(n); u.stored < qmgr.MinMaxStored {
-			return transfer.Errorf(transfer.KindUsage, "--max-stored %s is too little; it begins at %s", u.maxStored, transfer.FormatBytes(qmgr.MinMaxStored))
+		if u.stored = int64(n); u.stored < streams.MinMaxStored {
+			return transfer.Errorf(transfer.KindUsage, "--max-stored %s is too little; it begins at %s", u.maxStored, transfer.FormatBytes(streams.MinMaxStored))
 		}
 	}
 	if u.dir == "" {

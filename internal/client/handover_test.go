@@ -14,6 +14,7 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -240,13 +241,13 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 			during, stop := context.WithCancel(ctx)
 			defer stop()
 			got, controlled := make(chan struct{}, 8), make(chan struct{}, 1)
-			go agent.Consume(ctx, qmgr.Commands("ALPHA"), func(m qmgr.Delivery) { m.Ack(); got <- struct{}{} })
+			go agent.Consume(ctx, streams.Commands("ALPHA"), func(m qmgr.Delivery) { m.Ack(); got <- struct{}{} })
 			if _, err := agent.Subscribe(wire.AllAsks("ALPHA"), func(m qmgr.Message) {
 				agent.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version}))
 			}); err != nil {
 				t.Fatal(err)
 			}
-			go agent.Consume(ctx, qmgr.Controls("ALPHA"), func(m qmgr.Delivery) {
+			go agent.Consume(ctx, streams.Controls("ALPHA"), func(m qmgr.Delivery) {
 				if c, err := wire.DecodeControl(m.Data); err == nil && c.Kind == wire.ControlWithdraw {
 					agent.Publish(c.Reply, wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID}))
 				}

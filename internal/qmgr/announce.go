@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -98,7 +99,7 @@ func (a *announcer) announce() {
 
 func (a *announcer) about() announcement {
 	cfg := &a.f.cfg
-	x := announcement{V: 1, Name: cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: serverMaxPayload, Coordination: a.here.Load(),
+	x := announcement{V: 1, Name: cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: streams.MaxPayload, Coordination: a.here.Load(),
 		Version: server.VERSION, URL: cfg.URL(), Degraded: shortened(cfg.Standing(), maxDegraded)}
 	x.Links = cfg.Channels.ups()
 	x.Clients = cfg.NS.NumClients()
@@ -110,9 +111,9 @@ func (a *announcer) about() announcement {
 
 // lookForCoordination finds out whether coordination is connected here: its reader waits for messages, or has some.
 func (a *announcer) lookForCoordination() {
-	ctx, cancel := context.WithTimeout(a.f.ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(a.f.ctx, streams.APITimeout)
 	defer cancel()
-	cons, err := a.f.own.js().Consumer(ctx, string(StreamEvent), roles.DurableCoordination)
+	cons, err := a.f.own.js().Consumer(ctx, string(streams.StreamEvent), roles.DurableCoordination)
 	if err != nil {
 		a.here.Store(false)
 		return
@@ -156,10 +157,10 @@ func (a *announcer) domainOf(name string) string {
 func (a *announcer) announced(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var x announcement
-	if data := unpacked(m.Data); len(token) > maxToken || len(data) > maxAnnouncement {
-		a.f.quiet.Warn("what a queue manager says of itself is too long, and is not heard", "queue_manager", shortened(token, maxToken), "bytes", len(data))
+	if data := unpacked(m.Data); len(token) > streams.MaxToken || len(data) > maxAnnouncement {
+		a.f.quiet.Warn("what a queue manager says of itself is too long, and is not heard", "queue_manager", shortened(token, streams.MaxToken), "bytes", len(data))
 		return
-	} else if json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(x.Domain) > maxToken || x.Instance == a.instance {
+	} else if json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(x.Domain) > streams.MaxToken || x.Instance == a.instance {
 		return
 	}
 	x.Domain = a.checkedDomain(&x)
@@ -184,8 +185,8 @@ func (a *announcer) announced(m *nats.Msg) {
 		a.f.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
 	case o.ahead.Abs() > maxClockOff:
 		a.f.noticed("%s", clockOff(o))
-	case x.MaxPayload != serverMaxPayload:
-		a.f.noticed("queue manager %s takes messages of %d bytes, this one of %d (max_payload): larger ones do not pass between them", x.Name, x.MaxPayload, serverMaxPayload)
+	case x.MaxPayload != streams.MaxPayload:
+		a.f.noticed("queue manager %s takes messages of %d bytes, this one of %d (max_payload): larger ones do not pass between them", x.Name, x.MaxPayload, streams.MaxPayload)
 	case x.Coordination && a.here.Load() && x.Domain != a.f.self:
 		a.f.noticed("two coordination services run, here and at queue manager %s: stop one of them", x.Name)
 	}
@@ -257,14 +258,14 @@ func clockOff(o other) string {
 }
 
 // linked returns the queue managers that have announced themselves and are in another cluster, by name.
-func (a *announcer) linked() (all []Member) {
+func (a *announcer) linked() (all []streams.Member) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, o := range a.others {
 		if o.Domain == a.f.self {
 			continue
 		}
-		m := Member{Name: o.Name, Linked: true, URL: o.URL, Version: o.Version, Up: time.Since(o.heard) <= managerGone, Connections: o.Clients, StoreBytes: o.Stored, Degraded: o.Degraded}
+		m := streams.Member{Name: o.Name, Linked: true, URL: o.URL, Version: o.Version, Up: time.Since(o.heard) <= managerGone, Connections: o.Clients, StoreBytes: o.Stored, Degraded: o.Degraded}
 		if o.Domain != transfer.Token(o.Name) {
 			m.Cluster = o.Domain
 		}
@@ -273,6 +274,6 @@ func (a *announcer) linked() (all []Member) {
 		}
 		all = append(all, m)
 	}
-	slices.SortFunc(all, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b streams.Member) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }

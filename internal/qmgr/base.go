@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ferry/internal/content/compress"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
@@ -130,7 +131,7 @@ func (c *base) explain(err error, subject string, size int) error {
 		errors.Is(err, jetstream.ErrConnectionClosed):
 		return c.away()
 	}
-	return explain(err, "the queue manager at "+c.where, subject, size, c.maxPayload.Load())
+	return streams.Explain(err, "the queue manager at "+c.where, subject, size, c.maxPayload.Load())
 }
 
 // strayed takes the result of a handshake. If a queue manager of another network answers, a Conn that was connected

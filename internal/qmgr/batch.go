@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -72,10 +73,10 @@ func readBatch(data []byte) (b batch, err error) {
 func (x *forwarded) check() error {
 	t := strings.Split(x.Subject, ".")
 	tokens := map[string]int{"command": 4, "control": 4, "event": 3}
-	if slices.ContainsFunc(append(t, x.ID), func(token string) bool { return len(token) > maxToken }) {
+	if slices.ContainsFunc(append(t, x.ID), func(token string) bool { return len(token) > streams.MaxToken }) {
 		return transfer.Errorf(transfer.KindMalformed, "a message that is handed on has a subject or an ID that is too long: %.80q", x.Subject)
 	}
-	if len(t) < 3 || t[0] != "ferry" || len(t) != tokens[t[1]] || t[2] == "" || t[len(t)-1] == "" || !isPrintable(x.Subject) || strings.ContainsAny(x.Subject, "*>") || !isPrintable(x.ID) {
+	if len(t) < 3 || t[0] != "ferry" || len(t) != tokens[t[1]] || t[2] == "" || t[len(t)-1] == "" || !streams.IsPrintable(x.Subject) || strings.ContainsAny(x.Subject, "*>") || !streams.IsPrintable(x.ID) {
 		return transfer.Errorf(transfer.KindMalformed, "nothing with the subject %.200q is handed on", x.Subject)
 	}
 	return nil
@@ -84,24 +85,16 @@ func (x *forwarded) check() error {
 // idOf returns the ID of a message that keeps a stream from storing it twice. It returns "" for an ID that another
 // queue manager could not read.
 func idOf(h nats.Header) string {
-	if id := h.Get(nats.MsgIdHdr); isPrintable(id) {
+	if id := h.Get(nats.MsgIdHdr); streams.IsPrintable(id) {
 		return id
 	}
 	return ""
 }
 
-// headerFrom is the header of a stored message that has come through a channel: the queue manager that forwarded it.
-const headerFrom = "Ferry-From"
-
-// isPrintable reports whether a text is of printable ASCII characters without blanks.
-func isPrintable(s string) bool {
-	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
-}
-
 // store stores the messages of a batch in their order, and returns their number. The requests and commands of an author
 // without room or without a place are held; err is the reason.
 func (f *forwarder) store(b batch, from string) (stored int, held []int, err error) {
-	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(f.ctx, streams.APITimeout)
 	defer cancel()
 	holds := map[string]bool{} // the subjects of messages that are held
 	for n, x := range b.Messages {
@@ -110,7 +103,7 @@ func (f *forwarder) store(b batch, from string) (stored int, held []int, err err
 			continue
 		}
 		failed := f.storeOne(ctx, &x, b.Proofs, from)
-		failed = explain(failed, "queue manager "+f.cfg.Name, x.Subject, len(x.Data), serverMaxPayload)
+		failed = streams.Explain(failed, "queue manager "+f.cfg.Name, x.Subject, len(x.Data), streams.MaxPayload)
 		class, _ := wire.ClassOf(x.Subject)
 		switch {
 		case failed == nil:
@@ -154,15 +147,15 @@ func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.Ra
 			return err
 		}
 	}
-	m := &nats.Msg{Subject: x.Subject, Data: x.Data, Header: nats.Header{headerFrom: {from}}}
+	m := &nats.Msg{Subject: x.Subject, Data: x.Data, Header: nats.Header{streams.HeaderFrom: {from}}}
 	if x.ID != "" {
 		// Another queue manager may have given the same ID to another message here.
 		m.Header.Set(nats.MsgIdHdr, "forwarded."+from+"."+x.ID)
 	}
 	_, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
-	if missing(err) {
-		library := library{js: f.own.js, ackWait: ackWait, maxStored: f.cfg.MaxStored}
-		if _, err = library.ensure(ctx); err == nil {
+	if streams.IsMissing(err) {
+		library := streams.Library{JS: f.own.js, AckWait: streams.AckWait, MaxStored: f.cfg.MaxStored}
+		if _, err = library.Ensure(ctx); err == nil {
 			_, err = f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 		}
 	}

@@ -16,9 +16,11 @@ import (
 
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -76,7 +78,7 @@ func beats(t *testing.T, c *Conn, name transfer.AgentName) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for !sleep(ctx, 50*time.Millisecond, nil) {
+		for !sleep.For(ctx, 50*time.Millisecond, nil) {
 			c.Publish(wire.BeatSubject(name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: name, Manager: c.Facts().ServerName}}))
 		}
 	}()
@@ -89,7 +91,7 @@ func both(t *testing.T, f func(t *testing.T, a *authority.Authority)) {
 }
 
 // stored returns the number of messages in a stream.
-func stored(t *testing.T, s *Server, stream Stream) uint64 {
+func stored(t *testing.T, s *Server, stream streams.Stream) uint64 {
 	t.Helper()
 	js := s.forwarder.own.js()
 	st, err := js.Stream(qmgrtest.Context(t), string(stream))
@@ -144,7 +146,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		running(t, two)
 		beta := as(t, a, two, "BETA")
 		beats(t, beta, "BETA")
-		got, _ := consume(t, beta, Commands("BETA"))
+		got, _ := consume(t, beta, streams.Commands("BETA"))
 		user := as(t, a, one, "GAMMA") // with identities, an agent may send commands only to itself
 		subject := func(n int) (string, *Conn) {
 			if a == nil {
@@ -157,12 +159,12 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		if m := qmgrtest.Receive(t, "a command for an agent elsewhere", got); m != "one" {
 			t.Errorf("it is %q", m)
 		}
-		qmgrtest.Eventually(t, "it is stored nowhere any more", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
+		qmgrtest.Eventually(t, "it is stored nowhere any more", func() bool { return stored(t, one, streams.StreamCommand)+stored(t, two, streams.StreamCommand) == 0 })
 
 		// A withdrawal must not take the request for an unread one.
 		if a != nil {
 			gamma := as(t, a, one, "DELTA")
-			at, err := gamma.Standing(qmgrtest.Context(t), Commands("BETA"))
+			at, err := gamma.Standing(qmgrtest.Context(t), streams.Commands("BETA"))
 			qmgrtest.WantKind(t, err, transfer.KindUnreachable)
 			if at.Age != 0 {
 				t.Errorf("the reader stands at %+v", at)
@@ -176,7 +178,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		}
 		enqueue(t, c, s, "two")
 		enqueue(t, c, s, "three")
-		if n := stored(t, one, StreamCommand); n != 2 {
+		if n := stored(t, one, streams.StreamCommand); n != 2 {
 			t.Errorf("%d commands are kept", n)
 		}
 		must(t, two.Channels().Start("ONE"))
@@ -185,7 +187,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 				t.Errorf("it is %q, not %q", m, want)
 			}
 		}
-		qmgrtest.Eventually(t, "nothing is kept", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
+		qmgrtest.Eventually(t, "nothing is kept", func() bool { return stored(t, one, streams.StreamCommand)+stored(t, two, streams.StreamCommand) == 0 })
 	})
 }
 
@@ -196,7 +198,7 @@ func TestAMessageThatIsNotHandedOnIsDropped(t *testing.T) {
 	two := linked(t, nil, "TWO", to(one))
 	running(t, two)
 	beta := as(t, nil, two, "BETA")
-	got, _ := consume(t, beta, Commands("BETA"))
+	got, _ := consume(t, beta, streams.Commands("BETA"))
 	c := connect(t, ConnConfig{URL: one.URL()})
 	enqueue(t, c, "ferry.command.BETA.me", "one")
 	enqueue(t, c, "ferry.command.BETA.me.too", "never")
@@ -207,7 +209,7 @@ func TestAMessageThatIsNotHandedOnIsDropped(t *testing.T) {
 			t.Errorf("it is %q, not %q", m, want)
 		}
 	}
-	qmgrtest.Eventually(t, "nothing is left", func() bool { return stored(t, one, StreamCommand) == 0 })
+	qmgrtest.Eventually(t, "nothing is left", func() bool { return stored(t, one, streams.StreamCommand) == 0 })
 }
 
 // Audit batches reach coordination at another queue manager, also those from before that was known.
@@ -219,7 +221,7 @@ func TestAuditBatchesReachCoordination(t *testing.T) {
 	beta := as(t, nil, two, "BETA")
 	enqueue(t, beta, "ferry.event.BETA", "early")
 	coordination := connect(t, ConnConfig{URL: one.URL(), Name: "coordination"})
-	got, _ := consume(t, coordination, Events())
+	got, _ := consume(t, coordination, streams.Events())
 	if m := qmgrtest.Receive(t, "a batch", got); m != "early" {
 		t.Errorf("it is %q", m)
 	}
@@ -411,7 +413,7 @@ func TestRightsAtAChannel(t *testing.T) {
 			t.Errorf("%s passes a channel", got)
 		}
 	}
-	if n := stored(t, s, StreamCommand) + stored(t, s, StreamEvent) + stored(t, s, StreamOwner) + stored(t, s, StreamHold); n > 0 {
+	if n := stored(t, s, streams.StreamCommand) + stored(t, s, streams.StreamEvent) + stored(t, s, streams.StreamOwner) + stored(t, s, streams.StreamHold); n > 0 {
 		t.Errorf("%d messages of a channel's are stored", n)
 	}
 }
@@ -480,7 +482,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 				return
 			}
 			c.SetDeadline(time.Now().Add(qmgrtest.Patience))
-			fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"server_name\":\"ONE\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"auth_required\":true,\"tls_required\":true,\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"client_id\":7,\"info_on_connect\":true}\r\n", serverMaxPayload)
+			fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"server_name\":\"ONE\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"auth_required\":true,\"tls_required\":true,\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"client_id\":7,\"info_on_connect\":true}\r\n", streams.MaxPayload)
 			line, err := bufio.NewReader(c).ReadString('\n')
 			var said struct{ JWT string }
 			if text, ok := strings.CutPrefix(line, "CONNECT "); ok && err == nil && json.Unmarshal([]byte(text), &said) == nil {
@@ -538,7 +540,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
-	st, err := s.forwarder.own.js().Stream(qmgrtest.Context(t), string(StreamCommand))
+	st, err := s.forwarder.own.js().Stream(qmgrtest.Context(t), string(streams.StreamCommand))
 	must(t, err)
 	if n := st.CachedInfo().State.LastSeq; n != 1 { // the good one before a bad one
 		t.Errorf("%d messages were stored", n)
@@ -561,7 +563,7 @@ func TestIDsOfWhatIsHandedOn(t *testing.T) {
 		}
 	}
 	must(t, c.Enqueue(qmgrtest.Context(t), "ferry.command.A.b", "x", []byte("one's own")))
-	if n := stored(t, s, StreamCommand); n != 3 {
+	if n := stored(t, s, streams.StreamCommand); n != 3 {
 		t.Errorf("%d messages are stored of three", n)
 	}
 }
@@ -577,7 +579,7 @@ func TestNothingOfABatchIsStored(t *testing.T) {
 	must(t, c.control.conn().Flush())
 	enqueue(t, c, "ferry.command.A.b", "x")
 	qmgrtest.WantKind(t, s.forwarder.drain("A", "MALLORY"), transfer.KindUnreachable)
-	if n := stored(t, s, StreamCommand); n != 1 {
+	if n := stored(t, s, streams.StreamCommand); n != 1 {
 		t.Errorf("%d messages are left", n)
 	}
 }
@@ -605,7 +607,7 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	s := linked(t, nil, "ONE")
 	f := s.forwarder
 	say := func(name, more string) {
-		f.announced(&nats.Msg{Subject: wire.ManagerSubject(name), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s","max_payload":%d%s}`, name, name, serverMaxPayload, more)})
+		f.announced(&nats.Msg{Subject: wire.ManagerSubject(name), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s","max_payload":%d%s}`, name, name, streams.MaxPayload, more)})
 	}
 	knows := func(name string) bool {
 		f.announcer.mu.Lock()

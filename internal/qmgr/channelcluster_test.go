@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 )
@@ -48,7 +49,7 @@ func TestAChannelToACluster(t *testing.T) {
 		to  *Conn
 		who string
 	}{{spoke, beta, "BETA"}, {c.up[2], alpha, "ALPHA"}} {
-		got, _ := consume(t, x.to, Queue{Stream: StreamCommand, Durable: "command-" + x.who, Filter: "ferry.command." + x.who + ".>"})
+		got, _ := consume(t, x.to, streams.Queue{Stream: streams.StreamCommand, Durable: "command-" + x.who, Filter: "ferry.command." + x.who + ".>"})
 		bob := connect(t, ConnConfig{URL: x.at.URL(), Identity: user, Asks: true, Timeout: time.Minute})
 		enqueue(t, bob, "ferry.command."+x.who+".bob", "for "+x.who)
 		if m := qmgrtest.Receive(t, "a command", got); m != "for "+x.who {

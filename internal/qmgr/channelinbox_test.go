@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
@@ -71,9 +72,9 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 		learn("a question of ALPHA to "+of, m.Reply)
 	}
 	store := StoreOf(alpha, "ALPHA")
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, at := range []string{"TWO", "THREE"} {
-		store.Put(at, sh.subject(), []byte("x"))
+		store.Put(at, sh.Subject(), []byte("x"))
 		_, inbox, _, err := readFar(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)
 		must(t, err)
 		learn("a message of ALPHA to be stored at "+at, inbox)

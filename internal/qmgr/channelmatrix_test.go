@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -137,7 +138,7 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 			}
 			t.Cleanup(func() { c.Close() })
 			c.SetDeadline(time.Now().Add(qmgrtest.Patience))
-			info := fmt.Sprintf("INFO {\"server_id\":\"x\",\"server_name\":\"%s\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"domain\":\"%s\",\"client_id\":7,\"info_on_connect\":true}\r\n", h.name, serverMaxPayload, h.name)
+			info := fmt.Sprintf("INFO {\"server_id\":\"x\",\"server_name\":\"%s\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"domain\":\"%s\",\"client_id\":7,\"info_on_connect\":true}\r\n", h.name, streams.MaxPayload, h.name)
 			io.WriteString(c, info)
 			in := bufio.NewReader(c)
 			line, err := in.ReadString('\n')

@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -59,7 +60,7 @@ func TestAnAgentMovesBetweenQueueManagers(t *testing.T) {
 		if took := reaches(t, alpha, "ferry.reply.BETA.ALPHA", got) + reaches(t, beta, "ferry.reply.ALPHA.BETA", answers); took > movedWithin {
 			t.Errorf("at %s messages pass after %v", at.Name(), took)
 		}
-		stored, stop := consume(t, beta, Commands("BETA"))
+		stored, stop := consume(t, beta, streams.Commands("BETA"))
 		enqueue(t, user, "ferry.command.BETA.bob", "x")
 		qmgrtest.Receive(t, "a command at "+at.Name(), stored)
 		stop()
@@ -82,7 +83,7 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 	first := transferToken(beta)
 	behind := func(peer string) bool { return hub.channels.places.behind(peer, "BETA") }
 	qmgrtest.Eventually(t, "BETA is behind the channel to "+first, func() bool { return behind(first) })
-	got, _ := consume(t, beta, Commands("BETA"))
+	got, _ := consume(t, beta, streams.Commands("BETA"))
 	command := func() { // a queue manager that ends while it makes streams leaves goroutines behind
 		t.Helper()
 		enqueue(t, beta, "ferry.command.BETA.BETA", "x")
@@ -167,7 +168,7 @@ func TestAPipeBehindAChannel(t *testing.T) {
 	reaches(t, alpha, "ferry.reply."+self+".ALPHA", got)
 	reaches(t, pipe, "ferry.reply.ALPHA."+self, answers)
 	carol := authoritytest.Identity(t, a, identity.User, "carol", roles.Operator)
-	commands, _ := consume(t, pipe, Commands(transfer.AgentName(self)))
+	commands, _ := consume(t, pipe, streams.Commands(transfer.AgentName(self)))
 	enqueue(t, connect(t, ConnConfig{URL: hub.URL(), Identity: carol}), "ferry.command."+self+".carol", "x")
 	qmgrtest.Receive(t, "a command of another user", commands)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/wire"
 )
 
@@ -42,7 +43,7 @@ func (p *passage) Admits(subject string, size int) bool {
 		ok = p.paces.words.Allow(speaker, size, now)
 	}
 	if !ok {
-		p.at.quiet.Dropped(shortened(speaker, maxToken), "too many messages through a channel", "queue_manager", p.peer, "subject", subject)
+		p.at.quiet.Dropped(shortened(speaker, streams.MaxToken), "too many messages through a channel", "queue_manager", p.peer, "subject", subject)
 	}
 	return ok
 }

@@ -10,6 +10,7 @@ import (
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
@@ -99,7 +100,7 @@ func TestAnAuthorWithoutRoomHoldsUpNoOther(t *testing.T) {
 	}
 	alice, bob := user("alice"), user("bob")
 	enqueue(t, alice, "ferry.command.BETA.alice", "first")
-	qmgrtest.Eventually(t, "a request is handed on", func() bool { return stored(t, two, StreamCommand) == 1 })
+	qmgrtest.Eventually(t, "a request is handed on", func() bool { return stored(t, two, streams.StreamCommand) == 1 })
 	charge(t, two, "alice", "ONE")
 	noise := make([]byte, large) // does not shrink
 	rand.Read(noise)
@@ -107,13 +108,13 @@ func TestAnAuthorWithoutRoomHoldsUpNoOther(t *testing.T) {
 	enqueue(t, alice, "ferry.command.BETA.alice", second)
 	enqueue(t, alice, "ferry.command.BETA.alice", third)
 	enqueue(t, bob, "ferry.command.BETA.bob", "bob's")
-	qmgrtest.Eventually(t, "the request of another user is handed on", func() bool { return stored(t, two, StreamCommand) == 2 })
-	qmgrtest.Eventually(t, "two requests wait for room", func() bool { return stored(t, one, StreamCommand) == 2 })
-	got, _ := consume(t, beta, Commands("BETA"))
+	qmgrtest.Eventually(t, "the request of another user is handed on", func() bool { return stored(t, two, streams.StreamCommand) == 2 })
+	qmgrtest.Eventually(t, "two requests wait for room", func() bool { return stored(t, one, streams.StreamCommand) == 2 })
+	got, _ := consume(t, beta, streams.Commands("BETA"))
 	for _, want := range []string{"first", "bob's", second, third} {
 		if m := qmgrtest.Receive(t, "the request "+want[:5], got); m != want {
 			t.Errorf("%.10s comes, and not %.10s", m, want)
 		}
 	}
-	qmgrtest.Eventually(t, "no request waits", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
+	qmgrtest.Eventually(t, "no request waits", func() bool { return stored(t, one, streams.StreamCommand)+stored(t, two, streams.StreamCommand) == 0 })
 }

@@ -40,7 +40,6 @@ const (
 	routePool = 3
 
 	routeTLSTimeout = 10 * time.Second
-	replicas        = 3 // of each queue, where there are as many members
 )
 
 // Check reports an error for a configuration that no cluster can have; qm is the name of the queue manager.

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 )
 
 // A change of the leader does not count as a loss; a deleted queue does.
@@ -25,8 +26,8 @@ func TestLossInACluster(t *testing.T) {
 	}
 	for range 3 {
 		for _, s := range c.up {
-			if s.ns.JetStreamIsStreamLeader(s.accountName, string(StreamCommand)) {
-				must(t, s.ns.JetStreamStepdownStream(s.accountName, string(StreamCommand)))
+			if s.ns.JetStreamIsStreamLeader(s.accountName, string(streams.StreamCommand)) {
+				must(t, s.ns.JetStreamStepdownStream(s.accountName, string(streams.StreamCommand)))
 				break
 			}
 		}
@@ -44,7 +45,7 @@ func TestLossInACluster(t *testing.T) {
 	}
 
 	c.marked(53)
-	must(t, conn.control.js().DeleteStream(t.Context(), string(StreamCommand)))
+	must(t, conn.control.js().DeleteStream(t.Context(), string(streams.StreamCommand)))
 	until(t, "each member says what is lost", func() bool {
 		for _, s := range c.up {
 			if d := s.Degraded(); !strings.Contains(d, "FERRY_COMMAND was made anew") && !strings.Contains(d, "FERRY_COMMAND has gone") {
@@ -84,7 +85,7 @@ func (c *trio) marked(last uint64) {
 	c.t.Helper()
 	until(c.t, "the members know how far the queue has come", func() bool {
 		for _, s := range c.up {
-			if s.loadMarks().Streams[string(StreamCommand)].Last < last {
+			if s.loadMarks().Streams[string(streams.StreamCommand)].Last < last {
 				return false
 			}
 		}
@@ -109,7 +110,7 @@ func TestAQueueThatAllHaveLost(t *testing.T) {
 		s.Shutdown()
 	}
 	for _, dir := range c.dirs {
-		all, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", string(StreamCommand), "msgs", "*"))
+		all, err := filepath.Glob(filepath.Join(dir, server.JetStreamStoreDir, "*", "streams", string(streams.StreamCommand), "msgs", "*"))
 		must(t, err)
 		if len(all) == 0 {
 			t.Fatal("a member has no messages of the queue on its disk")
@@ -122,7 +123,7 @@ func TestAQueueThatAllHaveLost(t *testing.T) {
 	c.whole(0, 1, 2)
 	enqueueSoon(t, conn, "ferry.command.A.me", "stored again")
 	for _, s := range c.up {
-		until(t, s.Name()+" says that something was lost", func() bool { return strings.Contains(s.Degraded(), string(StreamCommand)) })
+		until(t, s.Name()+" says that something was lost", func() bool { return strings.Contains(s.Degraded(), string(streams.StreamCommand)) })
 	}
 }
 

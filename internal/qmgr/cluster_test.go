@@ -18,6 +18,7 @@ import (
 
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -120,14 +121,14 @@ func until(t testing.TB, what string, cond func() bool) {
 func replicated(t *testing.T, c *Conn, durables ...string) {
 	t.Helper()
 	until(t, "every queue is kept three times", func() bool {
-		for _, cfg := range streams {
+		for _, cfg := range streams.All {
 			s, err := c.control.js().Stream(t.Context(), cfg.Name)
 			if err != nil || !copied(s.CachedInfo().Config.Replicas, s.CachedInfo().Cluster) {
 				return false
 			}
 		}
 		for _, d := range durables {
-			cons, err := c.control.js().Consumer(t.Context(), string(StreamCommand), d)
+			cons, err := c.control.js().Consumer(t.Context(), string(streams.StreamCommand), d)
 			if err != nil || !copied(3, cons.CachedInfo().Cluster) {
 				return false
 			}
@@ -461,31 +462,31 @@ func TestTheStoreOfAClusterHasItsSize(t *testing.T) {
 func storeOfTrio(t *testing.T, early bool) {
 	t.Parallel()
 	c := newTrio(t, nil)
-	c.maxStored[0] = MinMaxStored
+	c.maxStored[0] = streams.MinMaxStored
 	c.of = 2
 	c.start(0, 1)
 	c.whole(0, 1)
 	conn := connect(t, ConnConfig{URL: c.urls(0, 1), Timeout: electing})
 	enqueueSoon(t, conn, "ferry.command.A.me", "the two have one that leads")
-	l := library{js: conn.control.js, maxStored: MinMaxStored}
+	l := streams.Library{JS: conn.control.js, MaxStored: streams.MinMaxStored}
 	if early {
-		s, err := l.storeStream(qmgrtest.Context(t))
+		s, err := l.StoreStream(qmgrtest.Context(t))
 		must(t, err)
 		if n := s.CachedInfo().Config.Replicas; n != 1 {
 			t.Fatalf("the store of two members has %d replicas", n)
 		}
-	} else if err := l.fitStore(qmgrtest.Context(t), l.createReplicated); !tooFew(err) {
+	} else if err := l.FitStore(qmgrtest.Context(t), l.CreateReplicated); !streams.TooFew(err) {
 		t.Fatalf("two members of three have a store: %v", err)
 	}
 	c.of = 3
 	c.start(2)
 	c.whole(2)
 	until(t, "the store is there, with its size and its replicas", func() bool {
-		s, err := conn.control.js().Stream(t.Context(), string(StreamStore))
+		s, err := conn.control.js().Stream(t.Context(), string(streams.StreamStore))
 		if err != nil {
 			return false
 		}
 		cfg := s.CachedInfo().Config
-		return cfg.Replicas == replicas && cfg.MaxBytes == MinMaxStored
+		return cfg.Replicas == streams.Replicas && cfg.MaxBytes == streams.MinMaxStored
 	})
 }

@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-)
 
-// settled is the time for which a replicated queue must appear to have gone back before it counts as damaged. A new
-// leader may for a moment not have read all agreed entries. A real loss stays visible.
-const settled = 10 * time.Second
+	"ferry/internal/qmgr/streams"
+)
 
 // remember does for a member the work of Server.remember and compare. It remembers the state of the cluster, as its
 // leaders report it. The state of this member's store may be behind that.
@@ -20,7 +18,7 @@ func (m *member) remember() {
 	s := m.s
 	accepted, since := s.loadMarks().Streams, map[string]time.Time{}
 	if accepted == nil {
-		accepted = map[string]mark{}
+		accepted = map[string]streams.Mark{}
 	}
 	t := time.NewTicker(marksEvery)
 	defer t.Stop()
@@ -37,14 +35,14 @@ func (m *member) remember() {
 			continue
 		}
 		now := maps.Clone(accepted)
-		for _, cfg := range streams {
+		for _, cfg := range streams.All {
 			at, err := m.leaderMark(cfg.Name)
 			if err != nil {
 				continue
 			}
 			was := accepted[cfg.Name]
-			wrong := was.lost(cfg.Name, at)
-			if (at == mark{}) && was.Last > 0 {
+			wrong := was.Lost(cfg.Name, at)
+			if (at == streams.Mark{}) && was.Last > 0 {
 				wrong = "stream " + cfg.Name + " has gone: what was stored in it is lost"
 			}
 			if wrong == "" {
@@ -55,13 +53,13 @@ func (m *member) remember() {
 			if since[cfg.Name].IsZero() {
 				since[cfg.Name] = time.Now()
 			}
-			if time.Since(since[cfg.Name]) > settled {
+			if time.Since(since[cfg.Name]) > streams.Settled {
 				s.noticed("%s", wrong)
 				delete(since, cfg.Name)
 				now[cfg.Name] = at
 			}
 		}
-		if accepted = now; s.known != nil && maps.EqualFunc(s.known, now, mark.equal) {
+		if accepted = now; s.known != nil && maps.EqualFunc(s.known, now, streams.Mark.Equal) {
 			continue
 		}
 		if err := s.saveMarks(marks{1, false, now}); err != nil {
@@ -73,15 +71,15 @@ func (m *member) remember() {
 }
 
 // leaderMark asks the leader of a queue for its mark; a zero mark stands for a missing queue.
-func (m *member) leaderMark(name string) (mark, error) {
+func (m *member) leaderMark(name string) (streams.Mark, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	st, err := m.own.js().Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return mark{}, nil
+		return streams.Mark{}, nil
 	}
 	if err != nil {
-		return mark{}, err
+		return streams.Mark{}, err
 	}
-	return markOf(st), nil
+	return streams.MarkOf(st), nil
 }

@@ -18,8 +18,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/content/compress"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/security/identity"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 )
@@ -93,11 +95,11 @@ type Conn struct {
 	bulk          bulk
 	placing       placing
 	amounts       amounts
-	keeper        keeper
+	keeper        streams.Keeper
 
 	ensuring sync.Mutex // one Ensure at a time
 	witness  *witness
-	findings findings
+	findings streams.Findings
 	unstored atomic.Pointer[string] // why the last message was not stored
 	passing  atomic.Pointer[string] // the present faults of the cluster
 	doubting atomic.Bool
@@ -140,7 +142,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
-	c.keeper = library{js: c.control.js, ackWait: cfg.times.ackWait}
+	c.keeper = streams.Library{JS: c.control.js, AckWait: cfg.times.ackWait}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
 		c.keeper = asker{c}
 	}
@@ -234,7 +236,7 @@ func (c *Conn) first(ctx context.Context) error {
 		}
 		// A server that is shutting down has no JetStream either, but not for
 		// long.
-		if errors.Is(err, errNoJetStream) {
+		if errors.Is(err, streams.ErrNoJetStream) {
 			if bare++; bare > 1 {
 				return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s has no JetStream; Ferry's command queue needs it", c.where).
 					WithHint("start it with -js")
@@ -249,7 +251,7 @@ func (c *Conn) first(ctx context.Context) error {
 			last = err
 		}
 		c.cfg.Log.Debug("no queue manager yet", slog.String("at", c.where), slog.Any("error", err))
-		if sleep(ctx, connectPause, nil) {
+		if sleep.For(ctx, connectPause, nil) {
 			return noManager(ctx, c.where, last)
 		}
 	}
@@ -271,7 +273,7 @@ func (c *Conn) attempt(ctx context.Context) error {
 
 	// The library waits as long as the context allows, also for the answer of a queue manager that has gone meanwhile.
 	// Only a new question finds the next one.
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, streams.APITimeout)
 	defer cancel()
 	if s := c.cfg.Server; s != nil {
 		if err := s.Quorum(); err != nil {
@@ -341,7 +343,7 @@ func (c *Conn) Facts() Facts {
 	c.mu.Lock()
 	f := c.facts
 	c.mu.Unlock()
-	f.Degraded = c.findings.text(time.Now())
+	f.Degraded = c.findings.Text(time.Now())
 	if why := c.unstored.Load(); why != nil && *why != "" {
 		f.Degraded = *why
 	}
@@ -353,7 +355,7 @@ func (c *Conn) Facts() Facts {
 
 // noticed takes a finding, the empty one too.
 func (c *Conn) noticed(finding string) {
-	if finding != "" && c.findings.add(finding, time.Now()) {
+	if finding != "" && c.findings.Add(finding, time.Now()) {
 		c.cfg.Log.Warn("the queue manager is degraded", slog.String("at", c.where), slog.String("error", finding))
 	}
 }

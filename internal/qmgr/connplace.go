@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 )
 
@@ -34,7 +35,7 @@ func (p *placing) keep(a asker) {
 		}
 		c.placing.mu.Unlock()
 		if due && c.control.up.Load() {
-			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+			ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
 			_, err := a.placed(ctx, errand{Op: opPlace})
 			cancel()
 			if err == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -35,13 +36,13 @@ func TestEnqueueAndConsume(t *testing.T) {
 		}
 	}
 	stop()
-	control := Queue{Stream: StreamControl, Durable: "control-A", Filter: "ferry.control.A.>"}
+	control := streams.Queue{Stream: streams.StreamControl, Durable: "control-A", Filter: "ferry.control.A.>"}
 	got, _ = consume(t, c, control)
 	enqueue(t, c, "ferry.control.A.me", "cancel")
 	if m := qmgrtest.Receive(t, "control", got); m != "cancel" {
 		t.Errorf("the control message is %q", m)
 	}
-	events, _ := consume(t, c, Queue{Stream: StreamEvent, Durable: "coordination", Filter: "ferry.event.>"})
+	events, _ := consume(t, c, streams.Queue{Stream: streams.StreamEvent, Durable: "coordination", Filter: "ferry.event.>"})
 	big := strings.Repeat("x", 1<<20)
 	enqueue(t, c, "ferry.event.A", big)
 	if m := qmgrtest.Receive(t, "event", events); m != big {
@@ -64,7 +65,7 @@ func TestSameIDIsStoredOnce(t *testing.T) {
 
 func TestEnqueueRefusals(t *testing.T) {
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, maxMsgSize+1)), transfer.KindTooLarge, fmt.Sprint(maxMsgSize))
+	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, streams.MaxMsgSize+1)), transfer.KindTooLarge, fmt.Sprint(streams.MaxMsgSize))
 	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, 3<<20)), transfer.KindTooLarge, fmt.Sprint(2<<20))
 	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry. x", "", nil), transfer.KindInternal)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -228,17 +229,17 @@ func TestDeletedStreams(t *testing.T) {
 	enqueue(t, c, "ferry.command.A.me", "one")
 	qmgrtest.Receive(t, "the first command", got)
 	qmgrtest.Eventually(t, "the first command is acknowledged", func() bool { // a consumer that is made anew delivers it again otherwise
-		stream, err := c.control.js().Stream(t.Context(), string(StreamCommand))
+		stream, err := c.control.js().Stream(t.Context(), string(streams.StreamCommand))
 		return err == nil && stream.CachedInfo().State.Msgs == 0
 	})
-	if err := c.control.js().DeleteConsumer(t.Context(), string(StreamCommand), commands.Durable); err != nil {
+	if err := c.control.js().DeleteConsumer(t.Context(), string(streams.StreamCommand), commands.Durable); err != nil {
 		t.Fatal(err)
 	}
 	enqueue(t, c, "ferry.command.A.me", "two")
 	if m := qmgrtest.Receive(t, "a command after the consumer was deleted", got); m != "two" {
 		t.Errorf("got %q", m)
 	}
-	for _, s := range streams {
+	for _, s := range streams.All {
 		if err := c.control.js().DeleteStream(t.Context(), s.Name); err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +252,7 @@ func TestDeletedStreams(t *testing.T) {
 	if _, err := c.SetOwner(t.Context(), "k", nil, 0); err != nil {
 		t.Error(err)
 	}
-	if err := c.control.js().DeleteStream(t.Context(), string(StreamOwner)); err != nil {
+	if err := c.control.js().DeleteStream(t.Context(), string(streams.StreamOwner)); err != nil {
 		t.Fatal(err)
 	}
 	if _, revision, err := c.Owner(t.Context(), "k"); err != nil || revision != 0 {
@@ -263,7 +264,7 @@ func TestDeletedStreams(t *testing.T) {
 func TestEnqueueFresh(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	if err := c.control.js().DeleteStream(t.Context(), string(StreamCommand)); err != nil {
+	if err := c.control.js().DeleteStream(t.Context(), string(streams.StreamCommand)); err != nil {
 		t.Fatal(err)
 	}
 	tries := 0
@@ -358,7 +359,7 @@ func TestConsumerAheadIsReplaced(t *testing.T) {
 	}
 	c := connect(t, ConnConfig{URL: url})
 	consume(t, c, commands)
-	want := strings.Repeat("INFO ", len(streams)) + "CREATE INFO DELETE CREATE INFO MSG" // Ensure asks for each stream; then the consumer
+	want := strings.Repeat("INFO ", len(streams.All)) + "CREATE INFO DELETE CREATE INFO MSG" // Ensure asks for each stream; then the consumer
 	var have []string
 	for range strings.Fields(want) {
 		have = append(have, qmgrtest.Receive(t, "a call", calls))
@@ -406,16 +407,16 @@ func TestOwnersOfOddNames(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.SetOwner(t.Context(), "k", make([]byte, maxOwnerSize), 0); err != nil {
+	if _, err := c.SetOwner(t.Context(), "k", make([]byte, streams.MaxOwnerSize), 0); err != nil {
 		t.Error(err)
 	}
-	_, err := c.SetOwner(t.Context(), "l", make([]byte, maxOwnerSize+1), 0)
+	_, err := c.SetOwner(t.Context(), "l", make([]byte, streams.MaxOwnerSize+1), 0)
 	qmgrtest.WantKind(t, err, transfer.KindTooLarge, "65536")
 }
 
 func TestMalformedQueue(t *testing.T) {
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	for _, q := range []Queue{{}, {Stream: StreamCommand, Durable: "a.b", Filter: "x"}, {Stream: StreamCommand, Durable: "a"}} {
+	for _, q := range []streams.Queue{{}, {Stream: streams.StreamCommand, Durable: "a.b", Filter: "x"}, {Stream: streams.StreamCommand, Durable: "a"}} {
 		qmgrtest.WantKind(t, c.Consume(t.Context(), q, func(Delivery) {}), transfer.KindInternal)
 	}
 }

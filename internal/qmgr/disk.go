@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
@@ -21,15 +22,15 @@ type disk struct {
 	cfg         diskConfig
 	accountName string // that has the queues
 	ns          *server.Server
-	findings    findings
-	broken      atomic.Pointer[string] // why messages cannot be stored at present
-	full        atomic.Pointer[string] // why nothing else can be written at present
-	room        room                   // for messages of application queues
-	known       map[string]mark        // the contents of the marks; only remember uses it until it has ended
-	admitting   sync.Mutex             // held while the claims of the server change
-	ending      chan struct{}          // closed when the queue manager ends
-	places      []filelock.Place       // where its files were when it had started
-	gone        chan struct{}          // closed with lost set
+	findings    streams.Findings
+	broken      atomic.Pointer[string]  // why messages cannot be stored at present
+	full        atomic.Pointer[string]  // why nothing else can be written at present
+	room        room                    // for messages of application queues
+	known       map[string]streams.Mark // the contents of the marks; only remember uses it until it has ended
+	admitting   sync.Mutex              // held while the claims of the server change
+	ending      chan struct{}           // closed when the queue manager ends
+	places      []filelock.Place        // where its files were when it had started
+	gone        chan struct{}           // closed with lost set
 	lost        error
 }
 
@@ -60,7 +61,7 @@ func healthy(s *disk, log *serverLog) error {
 		h = s.ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
 	}
 
-	if errno := failedCall(h.Error + log.failed()); h.Error != "" && errno != 0 {
+	if errno := streams.FailedCall(h.Error + log.failed()); h.Error != "" && errno != 0 {
 		if strings.Contains(h.Error, writeError) {
 			log.unstored.last.Store(&h.Error) // mend opens the store again
 			return nil

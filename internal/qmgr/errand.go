@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -21,15 +22,15 @@ type errand struct {
 	V  int `json:"v"`
 	Op op  `json:"op"`
 	// Durable names the queue, and with it the stream and the subjects.
-	Durable string        `json:"durable,omitempty"`
-	Idle    time.Duration `json:"idle,omitempty"` // Queue.Idle, in nanoseconds
-	Owner   *owner        `json:"owner,omitempty"`
-	Tokens  []string      `json:"tokens,omitempty"`
-	Claims  *roles.Claims `json:"claims,omitempty"`
-	Store   *storeTask    `json:"store,omitempty"`
-	Queue   *queueTask    `json:"queue,omitempty"`
-	Remove  *removal      `json:"remove,omitempty"`
-	Text    string        `json:"text,omitempty"`
+	Durable string             `json:"durable,omitempty"`
+	Idle    time.Duration      `json:"idle,omitempty"` // Queue.Idle, in nanoseconds
+	Owner   *streams.Owner     `json:"owner,omitempty"`
+	Tokens  []string           `json:"tokens,omitempty"`
+	Claims  *roles.Claims      `json:"claims,omitempty"`
+	Store   *streams.StoreTask `json:"store,omitempty"`
+	Queue   *streams.QueueTask `json:"queue,omitempty"`
+	Remove  *removal           `json:"remove,omitempty"`
+	Text    string             `json:"text,omitempty"`
 	// Place is an identity.Place of the asker, with any errand.
 	Place json.RawMessage `json:"place,omitempty"`
 }
@@ -47,7 +48,7 @@ const (
 	opStrangers op = "strangers"
 	opPurge     op = "purge"
 	opStore     op = "store"
-	opClear     op = "clear" // store with storeClear, for each of Tokens
+	opClear     op = "clear" // store with streams.StoreClear, for each of Tokens
 	opQueue     op = "queue"
 	opAdmit     op = "admit"   // not of keeper: Server.Admit
 	opMembers   op = "members" // not of keeper: Server.Members
@@ -58,18 +59,18 @@ const (
 
 // An errandResult is the result of an errand.
 type errandResult struct {
-	V        int             `json:"v"`
-	Error    *transfer.Error `json:"error,omitempty"`
-	Marks    map[string]mark `json:"marks,omitempty"`
-	Durable  *durable        `json:"durable,omitempty"`
-	Standing *Standing       `json:"standing,omitempty"`
-	Owner    *owner          `json:"owner,omitempty"`
-	Tokens   []string        `json:"tokens,omitempty"`
-	Gone     uint64          `json:"gone,omitempty"`
-	Members  []Member        `json:"members,omitempty"`
-	Store    *storeResult    `json:"store,omitempty"`
-	Queue    *queueResult    `json:"queue,omitempty"`
-	Placed   int64           `json:"placed,omitempty"` // identity.Place.Made of the newest place of the asker that is known
+	V        int                     `json:"v"`
+	Error    *transfer.Error         `json:"error,omitempty"`
+	Marks    map[string]streams.Mark `json:"marks,omitempty"`
+	Durable  *streams.Durable        `json:"durable,omitempty"`
+	Standing *streams.Standing       `json:"standing,omitempty"`
+	Owner    *streams.Owner          `json:"owner,omitempty"`
+	Tokens   []string                `json:"tokens,omitempty"`
+	Gone     uint64                  `json:"gone,omitempty"`
+	Members  []streams.Member        `json:"members,omitempty"`
+	Store    *streams.StoreResult    `json:"store,omitempty"`
+	Queue    *streams.QueueResult    `json:"queue,omitempty"`
+	Placed   int64                   `json:"placed,omitempty"` // identity.Place.Made of the newest place of the asker that is known
 }
 
 // Limits of errands.
@@ -85,11 +86,11 @@ const (
 )
 
 // A queueNamed is the queue of one of Ferry's durables.
-func queueNamed(durable string) (q Queue, ok bool) {
+func queueNamed(durable string) (q streams.Queue, ok bool) {
 	if durable == wire.Coordination {
-		return Events(), true
+		return streams.Events(), true
 	}
-	for prefix, queue := range map[string]func(transfer.AgentName) Queue{commandsPrefix: Commands, controlsPrefix: Controls} {
+	for prefix, queue := range map[string]func(transfer.AgentName) streams.Queue{streams.CommandsPrefix: streams.Commands, streams.ControlsPrefix: streams.Controls} {
 		if token, ok := strings.CutPrefix(durable, prefix); ok {
 			name, err := wire.AgentOf(token)
 			return queue(name), err == nil && name.Token() == token
@@ -112,11 +113,11 @@ func (e *errand) allowed(asker string) bool {
 	case opStanding:
 		return e.Durable != wire.Coordination
 	case opDurable:
-		return agent && (e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
+		return agent && (e.Durable == streams.CommandsPrefix+asker || e.Durable == streams.ControlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
 	case opForget, opOwner, opSetOwner:
 		return agent
 	case opStore: // each member may withdraw its own messages
-		return agent || e.Store != nil && e.Store.Do == storeClear
+		return agent || e.Store != nil && e.Store.Do == streams.StoreClear
 	case opStrangers, opPurge, opNotice:
 		return asker == wire.Coordination
 	case opClear:
@@ -124,7 +125,7 @@ func (e *errand) allowed(asker string) bool {
 	case opAdmit, opRemove:
 		return asker == wire.Authority
 	case opQueue:
-		return e.Queue != nil && e.Queue.allowed(asker, agent)
+		return e.Queue != nil && e.Queue.Allowed(asker, agent)
 	}
 	return false
 }
@@ -135,7 +136,7 @@ func (e *errand) ofPipe(asker string) bool {
 	case opEnsure, opForget, opPlace:
 		return true
 	case opStanding, opDurable:
-		return e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker
+		return e.Durable == streams.CommandsPrefix+asker || e.Durable == streams.ControlsPrefix+asker
 	}
 	return false
 }
@@ -148,9 +149,9 @@ type Forwarder interface {
 	// Stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
 	Stays(token string) bool
 	// StoredAt returns the token of the queue manager that does a task; empty: this one.
-	StoredAt(t storeTask) string
+	StoredAt(t streams.StoreTask) string
 	// AskStore has another queue manager do a task.
-	AskStore(ctx context.Context, at, asker string, t storeTask) (storeResult, error)
+	AskStore(ctx context.Context, at, asker string, t streams.StoreTask) (streams.StoreResult, error)
 	// Others returns the tokens of the other queue managers that may have messages of an identity.
 	Others(token string) []string
 }
@@ -158,7 +159,7 @@ type Forwarder interface {
 // A registrar does errands.
 type registrar struct {
 	where  string // names the queue manager in sentences
-	keeper keeper
+	keeper streams.Keeper
 	ctx    context.Context // ends with close
 	end    context.CancelFunc
 	slots  chan struct{}
@@ -170,11 +171,11 @@ type registrar struct {
 	forwards Forwarder // knows the messages at other queue managers; nil: there are none
 	// leads returns an error if a stream has no leader at present; "" stands for all streams. nil: an operation on the
 	// stream shows that.
-	leads func(Stream) error
+	leads func(streams.Stream) error
 	// room reserves space of the disk for messages, until done is called; nil: the disk is not known.
 	room func(bytes, messages int) (done func(), err error)
 	// members returns the queue managers of the cluster; nil: the streams name them.
-	members func(context.Context) ([]Member, error)
+	members func(context.Context) ([]streams.Member, error)
 	// notice takes a finding of coordination about the store; nil: it is not shown here.
 	notice func(finding string)
 	// remove takes a member out of the cluster; nil: there is none.
@@ -191,11 +192,11 @@ type registrar struct {
 // A looked is a look at all streams, for all requests that came before it began.
 type looked struct {
 	done  chan struct{} // closed after marks and err are set
-	marks map[string]mark
+	marks map[string]streams.Mark
 	err   error
 }
 
-func newRegistrar(where string, k keeper) *registrar {
+func newRegistrar(where string, k streams.Keeper) *registrar {
 	r := &registrar{where: where, keeper: k, slots: make(chan struct{}, errandsAtOnce), waiting: map[string]int{}}
 	r.ctx, r.end = context.WithCancel(context.Background())
 	return r
@@ -232,19 +233,19 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 			return
 		}
 		defer func() { <-r.slots }()
-		if time.Since(came) > apiTimeout {
+		if time.Since(came) > streams.APITimeout {
 			return // the asker has given up, and asks again
 		}
 
-		ctx, cancel := context.WithTimeout(r.ctx, apiTimeout)
+		ctx, cancel := context.WithTimeout(r.ctx, streams.APITimeout)
 		defer cancel()
 		res, err := r.do(ctx, asker, body)
-		if err == nil && res.Store != nil && res.Store.read != nil {
-			if err = res.Store.read(ctx, func(s storeResult, data []byte) { answer(withData(s, data)) }); err == nil {
+		if err == nil && res.Store != nil && res.Store.Read != nil {
+			if err = res.Store.Read(ctx, func(s streams.StoreResult, data []byte) { answer(withData(s, data)) }); err == nil {
 				return
 			}
 		}
-		answer(resultOf(res, explain(err, r.where, "the streams", len(body), serverMaxPayload)))
+		answer(resultOf(res, streams.Explain(err, r.where, "the streams", len(body), streams.MaxPayload)))
 	})
 }
 
@@ -288,15 +289,15 @@ func resultOf(res errandResult, err error) []byte {
 	if err != nil {
 		data = resultOf(errandResult{}, err)
 	}
-	if q := res.Queue; q != nil && len(q.behind) > 0 {
-		data = append(append(data, '\n'), q.behind...)
+	if q := res.Queue; q != nil && len(q.Behind) > 0 {
+		data = append(append(data, '\n'), q.Behind...)
 	}
 	return data
 }
 
 // ensure has the streams made and inspected. Hundreds of agents that come back at once all ask for that. One look
 // serves all requests that came before it began.
-func (r *registrar) ensure(ctx context.Context) (map[string]mark, error) {
+func (r *registrar) ensure(ctx context.Context) (map[string]streams.Mark, error) {
 	r.mu.Lock()
 	l := r.next
 	if l == nil {
@@ -322,9 +323,9 @@ func (r *registrar) look() {
 		return
 	}
 	r.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(r.ctx, apiTimeout)
+		ctx, cancel := context.WithTimeout(r.ctx, streams.APITimeout)
 		defer cancel()
-		l.marks, l.err = r.keeper.ensure(ctx)
+		l.marks, l.err = r.keeper.Ensure(ctx)
 		close(l.done)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -361,14 +362,14 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	if r.leads != nil && e.Op != opAdmit && e.Op != opMembers && e.Op != opRemove {
 		of := q.Stream
 		if e.Op == opOwner || e.Op == opSetOwner {
-			of = StreamOwner
+			of = streams.StreamOwner
 		}
 		if e.Queue != nil {
-			of = Stream(queueStream(e.Queue.Span.Queue))
+			of = streams.Stream(streams.QueueStream(e.Queue.Span.Queue))
 		}
 		err := r.leads(of)
-		if err == nil && e.Queue != nil && e.Queue.ofHolds() {
-			err = r.leads(StreamHold)
+		if err == nil && e.Queue != nil && e.Queue.OfHolds() {
+			err = r.leads(streams.StreamHold)
 		}
 		if err != nil { // the library would say nothing, for long
 			return res, err
@@ -382,7 +383,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		res.Marks, err = r.ensure(ctx)
 	case opDurable:
 		if e.Idle != 0 {
-			q.Idle = min(max(e.Idle, minErrandIdle), durableIdle)
+			q.Idle = min(max(e.Idle, minErrandIdle), streams.DurableIdle)
 		}
 		if name := transfer.AgentName(asker); name.Stream() {
 			q.Idle = PipeIdle
@@ -390,58 +391,58 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 				return res, err
 			}
 		}
-		var d durable
-		d, err = r.keeper.durable(ctx, q)
+		var d streams.Durable
+		d, err = r.keeper.Durable(ctx, q)
 		res.Durable = &d
 	case opStanding:
-		var s Standing
-		s, err = r.keeper.standing(ctx, q)
+		var s streams.Standing
+		s, err = r.keeper.Standing(ctx, q)
 		if _, token, _ := strings.Cut(e.Durable, "-"); !r.stays(token) {
-			s, err = unknownStanding(s, err)
+			s, err = streams.UnknownStanding(s, err)
 		}
 		res.Standing = &s
 	case opForget:
 		name, _ := wire.AgentOf(asker)
-		if err = r.keeper.forget(ctx, asker, []Queue{Commands(name), Controls(name)}); err == nil {
+		if err = r.keeper.Forget(ctx, asker, []streams.Queue{streams.Commands(name), streams.Controls(name)}); err == nil {
 			r.pipes.leave(name)
 		}
 	case opOwner:
-		var o owner
-		o, err = r.keeper.owner(ctx, asker)
+		var o streams.Owner
+		o, err = r.keeper.Owner(ctx, asker)
 		res.Owner = &o
 	case opSetOwner:
-		if e.Owner == nil || len(e.Owner.Value) > maxOwnerSize {
+		if e.Owner == nil || len(e.Owner.Value) > streams.MaxOwnerSize {
 			return res, transfer.Errorf(transfer.KindUsage, "the owner of %s is missing or too large", asker)
 		}
-		o := owner{Revision: e.Owner.Revision}
-		o.Revision, err = r.keeper.setOwner(ctx, asker, *e.Owner)
+		o := streams.Owner{Revision: e.Owner.Revision}
+		o.Revision, err = r.keeper.SetOwner(ctx, asker, *e.Owner)
 		res.Owner = &o
 	case opStore:
 		if e.Store == nil {
 			return res, transfer.Errorf(transfer.KindUsage, "what %s wants done with what is stored is missing", asker)
 		}
-		var s storeResult
+		var s streams.StoreResult
 		s, err = r.store(ctx, asker, *e.Store)
 		res.Store = &s
 	case opClear:
 		err = r.clear(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	case opQueue:
-		var q queueResult
-		e.Queue.behind = behind
+		var q streams.QueueResult
+		e.Queue.Behind = behind
 		if err := r.permits(asker, e.Queue); err != nil {
 			return res, err
 		}
-		if t := e.Queue; r.room != nil && (t.Do == queuePublish || t.Do == queuePut) {
+		if t := e.Queue; r.room != nil && (t.Do == streams.QueuePublish || t.Do == streams.QueuePut) {
 			done, err := r.room(len(t.Data)+len(behind), len(t.Sizes)+1)
 			if err != nil {
 				return res, err
 			}
 			defer done()
 		}
-		q, err = r.keeper.queue(ctx, asker, *e.Queue, nil)
+		q, err = r.keeper.Queue(ctx, asker, *e.Queue, nil)
 		res.Queue = &q
 	case opStrangers:
-		res.Tokens, err = r.keeper.strangers(ctx)
+		res.Tokens, err = r.keeper.Strangers(ctx)
 		res.Tokens = res.Tokens[:min(len(res.Tokens), maxStrangers)]
 	case opAdmit:
 		if e.Claims == nil || r.admit == nil {
@@ -451,8 +452,8 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	case opMembers:
 		if r.members != nil {
 			res.Members, err = r.members(ctx)
-		} else if l, ok := r.keeper.(library); ok {
-			res.Members, err = l.members(ctx)
+		} else if l, ok := r.keeper.(streams.Library); ok {
+			res.Members, err = l.Members(ctx)
 		}
 	case opRemove:
 		if e.Remove == nil || r.remove == nil {
@@ -464,15 +465,15 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 			r.notice(shortened(e.Text, maxDegraded))
 		}
 	case opPurge:
-		res.Gone, err = r.keeper.purge(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
+		res.Gone, err = r.keeper.Purge(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	}
 	return res, err
 }
 
 // permits checks the rules for the principal of an agent's errand. It is a second check, beside that of the
 // agent, so a refusal waits: one of the two may have the newer rules.
-func (r *registrar) permits(asker string, t *queueTask) error {
-	right := t.needs()
+func (r *registrar) permits(asker string, t *streams.QueueTask) error {
+	right := t.Needs()
 	if r.may == nil || right == transfer.AuthNone || asker == wire.Coordination {
 		return nil
 	}
@@ -519,7 +520,7 @@ func (a asker) askOn(ctx context.Context, l *link, e errand, behind []byte, some
 			}
 		}
 		if res.Queue != nil {
-			res.Queue.behind = data[min(head+1, len(data)):]
+			res.Queue.Behind = data[min(head+1, len(data)):]
 		}
 		return nil
 	}
@@ -536,7 +537,7 @@ func (a asker) askOn(ctx context.Context, l *link, e errand, behind []byte, some
 	if some == nil {
 		partly = nil
 	}
-	data, err := l.ask(ctx, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, apiTimeout, partly)
+	data, err := l.ask(ctx, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, streams.APITimeout, partly)
 	if err != nil {
 		return res, err
 	}
@@ -549,12 +550,12 @@ func (a asker) askOn(ctx context.Context, l *link, e errand, behind []byte, some
 	return res, nil
 }
 
-func (a asker) ensure(ctx context.Context) (map[string]mark, error) {
+func (a asker) Ensure(ctx context.Context) (map[string]streams.Mark, error) {
 	res, err := a.placed(ctx, errand{Op: opEnsure})
 	return res.Marks, err
 }
 
-func (a asker) durable(ctx context.Context, q Queue) (d durable, err error) {
+func (a asker) Durable(ctx context.Context, q streams.Queue) (d streams.Durable, err error) {
 	if now, ok := queueNamed(q.Durable); !ok || now.Stream != q.Stream || now.Filter != q.Filter {
 		return d, transfer.Errorf(transfer.KindInternal, "the queue %+v is none that the queue manager knows", q)
 	}
@@ -565,7 +566,7 @@ func (a asker) durable(ctx context.Context, q Queue) (d durable, err error) {
 	return d, err
 }
 
-func (a asker) standing(ctx context.Context, q Queue) (s Standing, err error) {
+func (a asker) Standing(ctx context.Context, q streams.Queue) (s streams.Standing, err error) {
 	res, err := a.ask(ctx, errand{Op: opStanding, Durable: q.Durable})
 	if res.Standing != nil {
 		s = *res.Standing
@@ -573,12 +574,12 @@ func (a asker) standing(ctx context.Context, q Queue) (s Standing, err error) {
 	return s, err
 }
 
-func (a asker) forget(ctx context.Context, name string, _ []Queue) error {
+func (a asker) Forget(ctx context.Context, name string, _ []streams.Queue) error {
 	_, err := a.askOwn(ctx, name, errand{Op: opForget})
 	return err
 }
 
-func (a asker) owner(ctx context.Context, name string) (o owner, err error) {
+func (a asker) Owner(ctx context.Context, name string) (o streams.Owner, err error) {
 	res, err := a.askOwn(ctx, name, errand{Op: opOwner})
 	if res.Owner != nil {
 		o = *res.Owner
@@ -586,7 +587,7 @@ func (a asker) owner(ctx context.Context, name string) (o owner, err error) {
 	return o, err
 }
 
-func (a asker) setOwner(ctx context.Context, name string, o owner) (revision uint64, err error) {
+func (a asker) SetOwner(ctx context.Context, name string, o streams.Owner) (revision uint64, err error) {
 	res, err := a.askOwn(ctx, name, errand{Op: opSetOwner, Owner: &o})
 	if res.Owner != nil {
 		revision = res.Owner.Revision
@@ -622,12 +623,12 @@ func Notice(ctx context.Context, c *Conn, finding string) error {
 	return nil
 }
 
-func (a asker) strangers(ctx context.Context) ([]string, error) {
+func (a asker) Strangers(ctx context.Context) ([]string, error) {
 	res, err := a.ask(ctx, errand{Op: opStrangers})
 	return res.Tokens, err
 }
 
-func (a asker) purge(ctx context.Context, tokens []string) (gone uint64, err error) {
+func (a asker) Purge(ctx context.Context, tokens []string) (gone uint64, err error) {
 	for part := range slices.Chunk(tokens, maxStrangers) {
 		res, err := a.ask(ctx, errand{Op: opPurge, Tokens: part})
 		gone += res.Gone

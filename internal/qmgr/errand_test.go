@@ -4,22 +4,24 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+
+	"ferry/internal/qmgr/streams"
 )
 
 // A slowKeeper inspects its streams only when the test lets it.
 type slowKeeper struct {
-	keeper
+	streams.Keeper
 	began chan uint64   // the number of a look
 	goOn  chan struct{} // lets it end
 	looks uint64
 }
 
-func (k *slowKeeper) ensure(context.Context) (map[string]mark, error) {
+func (k *slowKeeper) Ensure(context.Context) (map[string]streams.Mark, error) {
 	k.looks++
 	n := k.looks
 	k.began <- n
 	<-k.goOn
-	return map[string]mark{"S": {Last: n}}, nil
+	return map[string]streams.Mark{"S": {Last: n}}, nil
 }
 
 // Askers that come while the streams are inspected share the next look: the present one may have seen less than they

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
@@ -183,7 +184,7 @@ func (e External) Write(dir *keyfile.Dir) error {
 	var b bytes.Buffer
 	if err := externalConfig.Execute(&b, map[string]any{"Name": e.Name, "Network": r.operator.Name, "File": fileConfig, "Quoted": strconv.Quote(e.Name),
 		"Listen": strconv.Quote(net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port)), "Operator": fileOperator, "System": r.system.Subject, "Resolver": dirResolver, "Identity": e.Identity,
-		"MaxPayload": serverMaxPayload, "MaxPending": serverMaxPending, "MaxMemory": serverMaxMemory, "MaxStore": cmp.Or(e.MaxStore, defaultMaxStore), "MaxConsumers": maxConsumers, "Cluster": routes, "Pins": e.Pins}); err != nil {
+		"MaxPayload": streams.MaxPayload, "MaxPending": streams.MaxPending, "MaxMemory": streams.MaxMemory, "MaxStore": cmp.Or(e.MaxStore, defaultMaxStore), "MaxConsumers": streams.MaxConsumers, "Cluster": routes, "Pins": e.Pins}); err != nil {
 		return err
 	}
 	return dir.Write(fileConfig, b.Bytes())
@@ -279,7 +280,7 @@ const errandGroup = "ferry"
 // keeps owners, and answers questions about the server, until stop. The Conn has a queue manager's identity; facts are
 // those of the server. may checks the rules; nil: they are not known.
 func DoErrands(c *Conn, facts func() Facts, may Rules) (stop func(), err error) {
-	r := newRegistrar("the queue manager at "+c.where, library{js: c.control.js, ackWait: c.cfg.times.ackWait})
+	r := newRegistrar("the queue manager at "+c.where, streams.Library{JS: c.control.js, AckWait: c.cfg.times.ackWait})
 	r.may = may
 	unsubscribe, err := c.control.subscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m Message) {
 		if !wire.Wants(m.Subject, m.Reply) {

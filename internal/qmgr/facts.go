@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -55,8 +56,8 @@ func (a *about) present() *string {
 const syncAlways = "always"
 
 func (s *Server) about() about {
-	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
-		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
+	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: streams.MaxPayload,
+		MaxPending: streams.MaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
 	a.Short = shortOf(s.disk)
 	if m := s.member; m != nil {
 		p := m.now.Load()
@@ -80,7 +81,7 @@ func answerAbout(s *Server) (*responder, error) {
 	if err != nil {
 		return nil, noAnswer(s, err)
 	}
-	library := library{js: own.js, ackWait: ackWait, maxStored: s.cfg.MaxStored}
+	library := streams.Library{JS: own.js, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored}
 	r := &responder{own, newRegistrar("queue manager "+s.cfg.Name, library)}
 	r.registrar.room = func(bytes, messages int) (func(), error) { return s.room.take(s.disk, bytes, messages) }
 	r.registrar.members = s.Members
@@ -100,9 +101,9 @@ func answerAbout(s *Server) (*responder, error) {
 	switch {
 	case err != nil || s.cfg.MaxStored == 0:
 	case s.cfg.Cluster != nil: // its streams can be changed once the other members are there
-		r.registrar.tasks.Go(func() { library.fitStoreSoon(r.registrar.ctx, s.cfg.Log) })
+		r.registrar.tasks.Go(func() { library.FitStoreSoon(r.registrar.ctx, s.cfg.Log) })
 	default:
-		err = library.fitStore(r.registrar.ctx, library.createStore)
+		err = library.FitStore(r.registrar.ctx, library.CreateStore)
 	}
 	if err != nil {
 		r.stop()
@@ -149,7 +150,7 @@ func (r *responder) stop() {
 // most.
 func (c *Conn) learn(ctx context.Context) {
 	nc := c.control.conn()
-	f := Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), MaxPending: serverMaxPending}
+	f := Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), MaxPending: streams.MaxPending}
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -159,7 +160,7 @@ func (c *Conn) learn(ctx context.Context) {
 
 	if c.cfg.Server != nil {
 		f.InProcess = true
-		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
+		f.MaxPayload, f.MaxPending = streams.MaxPayload, streams.MaxPending
 		a := c.cfg.Server.about()
 		c.noticed(a.Degraded)
 		c.passing.Store(a.present())

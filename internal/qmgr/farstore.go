@@ -16,35 +16,36 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // Stored delivery between queue managers. Messages for an agent lie in the store of the queue manager to which the
 // agent is connected, wherever their source is. Requests of the source to that store go through its own queue manager,
-// as forwarded messages do (storeTask.At). The chunk messages go with the data, over the channel's other link, to the
+// as forwarded messages do (streams.StoreTask.At). The chunk messages go with the data, over the channel's other link, to the
 // queue manager that has the store (shelve). It has its own server store them. The server's receipt comes back as an
 // answer does. So no third party forwards messages of stored delivery, and they never lie in two stores.
 
 // A farTask is a task of an agent at another queue manager on its part of StreamStore here.
 type farTask struct {
-	Asker string    `json:"asker"` // the agent's token
-	Task  storeTask `json:"task"`
+	Asker string            `json:"asker"` // the agent's token
+	Task  streams.StoreTask `json:"task"`
 }
 
 // farTasks are the tasks that an agent may have done at another queue manager: all of them concern its sent messages.
-// Only coordination and the authority may have storeClear done there.
-var farTasks = []string{storeOutgoing, storeSent, storePurge}
+// Only coordination and the authority may have streams.StoreClear done there.
+var farTasks = []string{streams.StoreOutgoing, streams.StoreSent, streams.StorePurge}
 
-// clearers may ask for storeClear.
+// clearers may ask for streams.StoreClear.
 var clearers = []string{wire.Coordination, wire.Authority}
 
 // check returns nil for a task that another queue manager may ask for.
 func (t *farTask) check() error {
-	if name, err := wire.AgentOf(t.Asker); (err != nil || name.Token() != t.Asker) && t.Task.Do != storeClear {
+	if name, err := wire.AgentOf(t.Asker); (err != nil || name.Token() != t.Asker) && t.Task.Do != streams.StoreClear {
 		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
 	}
-	if !slices.Contains(farTasks, t.Task.Do) && t.Task.Do != storeClear {
+	if !slices.Contains(farTasks, t.Task.Do) && t.Task.Do != streams.StoreClear {
 		return transfer.Errorf(transfer.KindDenied, "nobody at another queue manager has done %.40q here with what is stored", t.Task.Do)
 	}
 	return nil
@@ -56,7 +57,7 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 	err := t.check()
 	if err == nil && f.places.identity != nil {
 		of := []string{t.Asker}
-		if t.Task.Do == storeClear {
+		if t.Task.Do == streams.StoreClear {
 			of = clearers
 		}
 		for _, token := range of {
@@ -65,7 +66,7 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 			}
 		}
 	}
-	if err == nil && t.Task.Do != storeClear && f.whereIs(t.Asker) == f.self {
+	if err == nil && t.Task.Do != streams.StoreClear && f.whereIs(t.Asker) == f.self {
 		err = transfer.Errorf(transfer.KindBusy, "%s is at queue manager %s, and asks there itself", t.Asker, f.cfg.Name)
 	}
 	var body []byte
@@ -93,9 +94,9 @@ func (f *forwarder) whereIs(agent string) string {
 }
 
 // StoredAt returns the token of the queue manager that does a task; empty: this one.
-func (f *forwarder) StoredAt(t storeTask) string {
+func (f *forwarder) StoredAt(t streams.StoreTask) string {
 	at := t.At
-	if at == "" && t.Do == storeOutgoing && t.Peer != "" {
+	if at == "" && t.Do == streams.StoreOutgoing && t.Peer != "" {
 		at = f.whereIs(t.Peer)
 	}
 	if at == f.self {
@@ -105,23 +106,23 @@ func (f *forwarder) StoredAt(t storeTask) string {
 }
 
 // store does a task at the queue manager that has the store.
-func (r *registrar) store(ctx context.Context, asker string, t storeTask) (storeResult, error) {
+func (r *registrar) store(ctx context.Context, asker string, t streams.StoreTask) (streams.StoreResult, error) {
 	f, at := r.forwarder(), ""
 	if f != nil {
 		at = f.StoredAt(t)
 	}
-	if at == "" && t.Do == storeOutgoing && r.room != nil { // before an agent stores a part
+	if at == "" && t.Do == streams.StoreOutgoing && r.room != nil { // before an agent stores a part
 		done, err := r.room(0, 0)
 		if err != nil {
-			return storeResult{}, err
+			return streams.StoreResult{}, err
 		}
 		done()
 	}
 	if at == "" {
-		return r.keeper.store(ctx, asker, t)
+		return r.keeper.Store(ctx, asker, t)
 	}
-	if !slices.Contains(farTasks, t.Do) || len(at) > maxToken || transfer.Token(at) != at {
-		return storeResult{}, transfer.Errorf(transfer.KindUsage, "%.40q is not done at queue manager %.80q with what is stored", t.Do, at)
+	if !slices.Contains(farTasks, t.Do) || len(at) > streams.MaxToken || transfer.Token(at) != at {
+		return streams.StoreResult{}, transfer.Errorf(transfer.KindUsage, "%.40q is not done at queue manager %.80q with what is stored", t.Do, at)
 	}
 	res, err := f.AskStore(ctx, at, asker, t)
 	res.At = at
@@ -133,12 +134,12 @@ func (r *registrar) store(ctx context.Context, asker string, t storeTask) (store
 func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
 	f := r.forwarder()
 	for _, token := range tokens {
-		_, failed := r.keeper.store(ctx, token, storeTask{Do: storeClear})
+		_, failed := r.keeper.Store(ctx, token, streams.StoreTask{Do: streams.StoreClear})
 		if err = errors.Join(err, failed); f == nil {
 			continue
 		}
 		for _, at := range f.Others(token) {
-			if _, failed := f.AskStore(ctx, at, token, storeTask{Do: storeClear}); failed != nil && transfer.KindOf(failed) != transfer.KindUnreachable {
+			if _, failed := f.AskStore(ctx, at, token, streams.StoreTask{Do: streams.StoreClear}); failed != nil && transfer.KindOf(failed) != transfer.KindUnreachable {
 				err = errors.Join(err, failed) // a queue manager that is gone for ever must not prevent it
 			}
 		}
@@ -156,15 +157,15 @@ func (f *forwarder) Others(token string) []string {
 }
 
 // AskStore has another queue manager do a task.
-func (f *forwarder) AskStore(ctx context.Context, at, asker string, t storeTask) (storeResult, error) {
+func (f *forwarder) AskStore(ctx context.Context, at, asker string, t streams.StoreTask) (streams.StoreResult, error) {
 	f.mu.Lock()
 	blocked := time.Now().Before(f.blocked[at])
 	f.mu.Unlock()
 	if blocked { // requests to a blocked queue manager fail at once, and do not delay requests to this one
-		return storeResult{}, noChannel(at)
+		return streams.StoreResult{}, noChannel(at)
 	}
 	b := batch{V: 1, Store: &farTask{asker, t}}
-	if t.Do == storeClear {
+	if t.Do == streams.StoreClear {
 		for _, token := range clearers {
 			f.prove(&b, token)
 		}
@@ -173,7 +174,7 @@ func (f *forwarder) AskStore(ctx context.Context, at, asker string, t storeTask)
 	}
 	data, err := json.Marshal(b)
 	if err != nil {
-		return storeResult{}, err
+		return streams.StoreResult{}, err
 	}
 	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(at, f.places.self), f.inbox(at), data)
 	if err != nil && f.ctx.Err() == nil {
@@ -183,16 +184,16 @@ func (f *forwarder) AskStore(ctx context.Context, at, asker string, t storeTask)
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return storeResult{}, noChannel(at)
+		return streams.StoreResult{}, noChannel(at)
 	case err != nil:
-		return storeResult{}, err
+		return streams.StoreResult{}, err
 	}
 	var res errandResult
 	switch err := json.Unmarshal(answer, &res); {
 	case err != nil || res.V != 1 || res.Error == nil && res.Store == nil:
-		return storeResult{}, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", at)
+		return streams.StoreResult{}, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", at)
 	case res.Error != nil:
-		return storeResult{}, res.Error
+		return streams.StoreResult{}, res.Error
 	}
 	return *res.Store, nil
 }
@@ -214,7 +215,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		ok = named && asker == from && answerer == storeToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
 	}
 	if err != nil || !ok {
-		f.quiet.Dropped(shortened(from, maxToken), "what is to be stored for an agent cannot be read", "error", err)
+		f.quiet.Dropped(shortened(from, streams.MaxToken), "what is to be stored for an agent cannot be read", "error", err)
 		return
 	}
 	class, to := wire.ClassOf(subject)
@@ -308,7 +309,7 @@ func (r *receipts) take(at, inbox string, data []byte) {
 		Error  *jetstream.APIError `json:"error"`
 	}
 	n, err := strconv.ParseUint(wire.LastToken(inbox), 10, 64)
-	if err != nil || json.Unmarshal(data, &ack) != nil || ack.Error == nil && ack.Stream != string(StreamStore) {
+	if err != nil || json.Unmarshal(data, &ack) != nil || ack.Error == nil && ack.Stream != string(streams.StreamStore) {
 		return // then there is none
 	}
 	r.mu.Lock()
@@ -411,8 +412,8 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 		}
 	case !c.control.up.Load():
 		r.err = c.away()
-	case len(data) > MaxStoredMessage:
-		r.err = tooLarge("the store", len(data), MaxStoredMessage)
+	case len(data) > streams.MaxStoredMessage:
+		r.err = streams.TooLarge("the store", len(data), streams.MaxStoredMessage)
 	default:
 		r.far = s.receipts.next(at)
 		id, err := wire.ReadStore(subject)

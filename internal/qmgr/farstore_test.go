@@ -12,6 +12,7 @@ import (
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
@@ -39,12 +40,12 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 		return err == nil && v.At == "TWO"
 	})
 
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	qmgrtest.Eventually(t, "the first message is stored", func() bool { return alpha.Put(v.At, sh.subject(), []byte("0")).Wait(ctx) == nil })
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	qmgrtest.Eventually(t, "the first message is stored", func() bool { return alpha.Put(v.At, sh.Subject(), []byte("0")).Wait(ctx) == nil })
 	must(t, beta.Trim(ctx, sh, 0))
 	var receipts []*Receipt
 	for n := range 40 {
-		receipts = append(receipts, alpha.Put(v.At, sh.subject(), bytes.Repeat([]byte{byte(n)}, 100_000)))
+		receipts = append(receipts, alpha.Put(v.At, sh.Subject(), bytes.Repeat([]byte{byte(n)}, 100_000)))
 	}
 	for _, r := range receipts {
 		must(t, r.Wait(ctx))
@@ -59,7 +60,7 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 			t.Fatalf("message %d begins with %d and has %d bytes", n, m.Data[0], len(m.Data))
 		}
 	}
-	if n := stored(t, one, StreamStore) + stored(t, hub, StreamStore); n != 0 {
+	if n := stored(t, one, streams.StreamStore) + stored(t, hub, streams.StreamStore); n != 0 {
 		t.Errorf("%d messages are stored elsewhere", n)
 	}
 	sent, err := alpha.Sent(ctx, v.At)
@@ -71,19 +72,19 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 		t.Errorf("and here it sees %+v, %v", own, err)
 	}
 	must(t, alpha.Purge(ctx, v.At, "BETA", sh.ID, 2))
-	if n := stored(t, two, StreamStore); n != 0 {
+	if n := stored(t, two, streams.StreamStore); n != 0 {
 		t.Errorf("%d messages are left", n)
 	}
 
 	// A removed agent leaves nothing in any store.
-	must(t, alpha.Put(v.At, sh.subject(), []byte("x")).Wait(ctx))
+	must(t, alpha.Put(v.At, sh.Subject(), []byte("x")).Wait(ctx))
 	coordination := connect(t, ConnConfig{URL: hub.URL(), Identity: authoritytest.Identity(t, a, identity.Coordination, "", roles.Coordination)})
 	qmgrtest.Eventually(t, "nothing is left of an agent that was removed", func() bool { // once TWO has been heard
 		must(t, ClearStored(ctx, coordination, "ALPHA"))
-		return stored(t, two, StreamStore) == 0
+		return stored(t, two, streams.StreamStore) == 0
 	})
 
-	qmgrtest.WantKind(t, alpha.Put(v.At, sh.subject(), make([]byte, MaxStoredMessage+1)).Wait(ctx), transfer.KindTooLarge)
+	qmgrtest.WantKind(t, alpha.Put(v.At, sh.Subject(), make([]byte, streams.MaxStoredMessage+1)).Wait(ctx), transfer.KindTooLarge)
 	if _, err := alpha.OutgoingAt(ctx, "TWO.x"); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("a token that is none: %v", err)
 	}
@@ -105,17 +106,17 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
 	two := linked(t, a, "TWO", to(one))
-	two.answers.registrar.keeper = library{js: two.answers.js, ackWait: defaultTimes.ackWait, maxStored: MinMaxStored}
+	two.answers.registrar.keeper = streams.Library{JS: two.answers.js, AckWait: defaultTimes.ackWait, MaxStored: streams.MinMaxStored}
 	running(t, two)
 	cb := as(t, a, two, "BETA")
 	beats(t, cb, "BETA")
 	ctx := qmgrtest.Context(t)
 	alpha := StoreOf(as(t, a, one, "ALPHA"), "ALPHA")
 	qmgrtest.Eventually(t, "it is known where BETA is", func() bool { v, err := alpha.Outgoing(ctx, "BETA"); return err == nil && v.At == "TWO" })
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
 	for n := 0; (err == nil || transfer.KindOf(err) == transfer.KindUnreachable) && n < 200; n++ { // a first answer may be lost while places are exchanged
-		err = alpha.Put("TWO", sh.subject(), make([]byte, MaxStoredMessage)).Wait(ctx)
+		err = alpha.Put("TWO", sh.Subject(), make([]byte, streams.MaxStoredMessage)).Wait(ctx)
 	}
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
 }
@@ -143,20 +144,20 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 		must(t, json.Unmarshal(answer, &r))
 		return r
 	}
-	if r := ask(farTask{"ALPHA", storeTask{Do: storeOutgoing, At: "THREE"}}); r.Error != nil || r.Store == nil || r.Store.Mark == "" {
+	if r := ask(farTask{"ALPHA", streams.StoreTask{Do: streams.StoreOutgoing, At: "THREE"}}); r.Error != nil || r.Store == nil || r.Store.Mark == "" {
 		t.Errorf("a look at sent messages: %+v", r)
 	}
 	for what, f := range map[string]farTask{
-		"no agent":       {"coordination", storeTask{Do: storeOutgoing}},
-		"small letters":  {"alpha", storeTask{Do: storeOutgoing}},
-		"a wildcard":     {"*", storeTask{Do: storePurge, Peer: "BETA"}},
-		"a look":         {"ALPHA", storeTask{Do: storeIncoming}},
-		"a reader":       {"ALPHA", storeTask{Do: storeRead, Peer: "BETA"}},
-		"a trim":         {"ALPHA", storeTask{Do: storeTrim, Peer: "BETA"}},
-		"all of ALPHA's": {"ALPHA", storeTask{Do: storeClear}},
-		"no proof":       {"GAMMA", storeTask{Do: storeOutgoing}},
-		"one of here":    {"HERE", storeTask{Do: storePurge, Peer: "BETA", Epoch: 9}},
-		"a bad peer":     {"ALPHA", storeTask{Do: storePurge, Peer: "B TA"}},
+		"no agent":       {"coordination", streams.StoreTask{Do: streams.StoreOutgoing}},
+		"small letters":  {"alpha", streams.StoreTask{Do: streams.StoreOutgoing}},
+		"a wildcard":     {"*", streams.StoreTask{Do: streams.StorePurge, Peer: "BETA"}},
+		"a look":         {"ALPHA", streams.StoreTask{Do: streams.StoreIncoming}},
+		"a reader":       {"ALPHA", streams.StoreTask{Do: streams.StoreRead, Peer: "BETA"}},
+		"a trim":         {"ALPHA", streams.StoreTask{Do: streams.StoreTrim, Peer: "BETA"}},
+		"all of ALPHA's": {"ALPHA", streams.StoreTask{Do: streams.StoreClear}},
+		"no proof":       {"GAMMA", streams.StoreTask{Do: streams.StoreOutgoing}},
+		"one of here":    {"HERE", streams.StoreTask{Do: streams.StorePurge, Peer: "BETA", Epoch: 9}},
+		"a bad peer":     {"ALPHA", streams.StoreTask{Do: streams.StorePurge, Peer: "B TA"}},
 	} {
 		if r := ask(f); r.Error == nil {
 			t.Errorf("%s: %+v", what, r)
@@ -176,8 +177,8 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	must(t, c.PublishData(shelf, farMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
 	must(t, c.PublishData(shelf+".x", farMessage(good, inbox, nil)))
 	must(t, c.PublishData(shelf, farMessage(good, inbox, []byte("last"))))
-	qmgrtest.Eventually(t, "what is right is stored", func() bool { return stored(t, s, StreamStore) > 0 })
-	if n := stored(t, s, StreamStore); n != 1 {
+	qmgrtest.Eventually(t, "what is right is stored", func() bool { return stored(t, s, streams.StreamStore) > 0 })
+	if n := stored(t, s, streams.StreamStore); n != 1 {
 		t.Errorf("%d messages are stored", n)
 	}
 }
@@ -223,7 +224,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	if code, _ := put("ALPHA", "BETA"); code != 0 {
 		t.Fatalf("a message of ALPHA is refused with %d", code)
 	}
-	if code, _ := put("ALPHA", "NOSUCH"); code != codeNotEnrolled {
+	if code, _ := put("ALPHA", "NOSUCH"); code != streams.CodeNotEnrolled {
 		t.Errorf("a message for an agent that is not enrolled gets %d", code)
 	}
 	st := s.limits.stocks[wire.ClassStore]
@@ -233,7 +234,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		}
 		code, why := put("EPSILON", "ETA")
 		other, _ := put("DELTA", "THETA")
-		return code == codeStoreMaxBytes && strings.Contains(why, "queue manager TWO has handed on") && other == 0
+		return code == streams.CodeStoreMaxBytes && strings.Contains(why, "queue manager TWO has handed on") && other == 0
 	})
 }
 

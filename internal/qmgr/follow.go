@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 )
 
 const (
@@ -16,7 +19,7 @@ const (
 	leaveAfter = 2 * time.Second
 	leaveMost  = time.Minute // if no other one is better: between two attempts to leave it
 
-	doubtEvery = settled / 4
+	doubtEvery = streams.Settled / 4
 )
 
 // codeLeaderless is the error code of servers that cannot do an operation for want of a leader.
@@ -26,7 +29,7 @@ const codeLeaderless = 10008
 // of the others: such a member can neither accept nor deliver a command.
 func follow(c *Conn) {
 	pause, left, mute := leaveAfter, time.Time{}, 0
-	for !sleep(c.ctx, followEvery, nil) {
+	for !sleep.For(c.ctx, followEvery, nil) {
 		s := c.control.now.Load()
 		if s == nil || !c.control.up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" && *c.passing.Load() == "" {
 			continue // a single queue manager without faults has no cluster to follow
@@ -49,7 +52,7 @@ func follow(c *Conn) {
 		}
 		before := c.passing.Swap(a.present())
 		if was := before != nil && *before != ""; was && *a.present() == "" && !c.cfg.Early {
-			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+			ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
 			c.Ensure(ctx) // or the client that stores the next message does
 			cancel()
 		}
@@ -75,7 +78,7 @@ func follow(c *Conn) {
 func answersForQueues(c *Conn, js jetstream.JetStream) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, probeTimeout)
 	defer cancel()
-	_, err := js.Stream(ctx, string(StreamCommand))
+	_, err := js.Stream(ctx, string(streams.StreamCommand))
 	api := (*jetstream.APIError)(nil)
 	return err == nil || errors.As(err, &api) && api.ErrorCode != codeLeaderless
 }
@@ -100,8 +103,8 @@ func doubt(c *Conn) {
 	}
 	c.background(func() {
 		defer c.doubting.Store(false)
-		for c.witness.doubtful() && !sleep(c.ctx, doubtEvery, nil) {
-			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+		for c.witness.doubtful() && !sleep.For(c.ctx, doubtEvery, nil) {
+			ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
 			c.Ensure(ctx)
 			cancel()
 		}

@@ -17,8 +17,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -58,10 +60,6 @@ const blockedAgent = "agent "
 
 // Limits and times of forwarding.
 const (
-	// maxToken bounds a token from another process that becomes a part of a subject, in bytes. The library closes a
-	// connection for good if it uses a longer subject than the server takes.
-	maxToken = 512
-
 	forwardBytes  = 64 << 10 // bytes of messages in one batch, unless one message is larger
 	forwardMost   = 64       // messages in one batch
 	forwardWait   = 30 * time.Second
@@ -186,7 +184,7 @@ func (f *forwarder) beat(m *nats.Msg) {
 		return
 	}
 	at := transfer.Token(report.Beat.Manager)
-	if len(token) > maxToken || len(at) > maxToken {
+	if len(token) > streams.MaxToken || len(at) > streams.MaxToken {
 		return
 	}
 	if f.places.hear(token, at, time.Now()) {
@@ -225,12 +223,12 @@ func (f *forwarder) run() {
 	for {
 		if time.Since(looked) >= forwardLook {
 			f.forget(time.Now())
-			if f.leads(StreamCommand) {
+			if f.leads(streams.StreamCommand) {
 				f.lookAtAll()
 			}
 			looked = time.Now()
 		}
-		if f.leads(StreamCommand) && f.handOn() {
+		if f.leads(streams.StreamCommand) && f.handOn() {
 			t.Reset(pause)
 			pause = min(2*pause, forwardLook)
 		} else {
@@ -255,16 +253,16 @@ func (f *forwarder) run() {
 
 // leads reports whether this queue manager forwards the messages of a stream. In a cluster, that is the leader of the
 // stream.
-func (f *forwarder) leads(stream Stream) bool {
+func (f *forwarder) leads(stream streams.Stream) bool {
 	return f.cfg.Cluster == "" || f.cfg.NS.JetStreamIsStreamLeader(f.cfg.Account, string(stream))
 }
 
 // lookAtAll finds the stored messages for agents that are connected elsewhere.
 func (f *forwarder) lookAtAll() {
-	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(f.ctx, streams.APITimeout)
 	defer cancel()
 	subjects := map[string]uint64{}
-	for _, stream := range commandStreams {
+	for _, stream := range streams.CommandStreams {
 		st, err := f.own.js().Stream(ctx, string(stream))
 		if err != nil || st.CachedInfo().State.Msgs == 0 {
 			continue
@@ -355,7 +353,7 @@ func (f *forwarder) handOn() (again bool) {
 // err is the reason why messages are left.
 func (f *forwarder) drain(token, to string) (err error) {
 	held := map[string]bool{} // authors without room or without a place there
-	for _, q := range []Queue{{Stream: StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: StreamCommand, Filter: "ferry.command." + token + ".>"}} {
+	for _, q := range []streams.Queue{{Stream: streams.StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: streams.StreamCommand, Filter: "ferry.command." + token + ".>"}} {
 		st, missing := f.own.js().Stream(f.ctx, string(q.Stream))
 		if missing != nil {
 			return err // there is none, or not now
@@ -486,4 +484,4 @@ func (f *forwarder) waiting(to string) int {
 }
 
 // pause waits for d, and reports whether the forwarder is still open.
-func (f *forwarder) pause(d time.Duration) bool { return !sleep(f.ctx, d, nil) }
+func (f *forwarder) pause(d time.Duration) bool { return !sleep.For(f.ctx, d, nil) }

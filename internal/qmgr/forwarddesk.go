@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/turns"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -30,7 +31,7 @@ func newForwardDesk(f *forwarder) *forwardDesk {
 func (d *forwardDesk) asked(m *nats.Msg) {
 	from := wire.LastToken(m.Subject)
 	if m.Reply != "" && !d.turns.Add(from, len(m.Data)+len(m.Subject), m) {
-		d.quiet.Dropped(shortened(from, maxToken), "too many questions of a queue manager wait")
+		d.quiet.Dropped(shortened(from, streams.MaxToken), "too many questions of a queue manager wait")
 	}
 }
 
@@ -60,7 +61,7 @@ func (d *forwardDesk) take(m *nats.Msg) {
 		return
 	case b.Places != nil:
 		if b.Places.After == "" && !d.lists.Allow(from, 0, time.Now()) {
-			d.quiet.Dropped(shortened(from, maxToken), "too many questions for all places")
+			d.quiet.Dropped(shortened(from, streams.MaxToken), "too many questions for all places")
 			return // the asker repeats its question
 		}
 		if answer, err := json.Marshal(d.placesAfter(*b.Places)); err == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/wire"
 )
 
@@ -20,7 +21,7 @@ const eventsReader = "forward"
 func (f *forwarder) events() {
 	for {
 		to := f.coordinationAt()
-		if to == "" || to == f.self || !f.leads(StreamEvent) {
+		if to == "" || to == f.self || !f.leads(streams.StreamEvent) {
 			if !f.pause(forwardAgain) {
 				return
 			}
@@ -41,15 +42,15 @@ func (f *forwarder) events() {
 // handEvents forwards the batches that are stored, and waits a moment for more.
 func (f *forwarder) handEvents(to string) error {
 	policy := jetstream.DeliverAllPolicy
-	if _, err := f.own.js().Consumer(f.ctx, string(StreamEvent), roles.DurableCoordination); err == nil {
+	if _, err := f.own.js().Consumer(f.ctx, string(streams.StreamEvent), roles.DurableCoordination); err == nil {
 		policy = jetstream.DeliverNewPolicy // coordination was here, and has read all earlier batches
 	}
-	cons, err := f.own.js().Consumer(f.ctx, string(StreamEvent), eventsReader)
+	cons, err := f.own.js().Consumer(f.ctx, string(streams.StreamEvent), eventsReader)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		cons, err = f.own.js().CreateOrUpdateConsumer(f.ctx, string(StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
-			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: durableIdle})
+		cons, err = f.own.js().CreateOrUpdateConsumer(f.ctx, string(streams.StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: streams.DurableIdle})
 	}
-	if missing(err) {
+	if streams.IsMissing(err) {
 		f.pause(forwardAgain) // no agent has sent a batch yet
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -72,7 +73,7 @@ func (m *member) publish(subject string, v any) {
 
 // hello publishes the hello of this member.
 func (m *member) hello() {
-	h := hello{V: 1, Cluster: m.cluster.Name, Name: m.s.cfg.name, URL: m.hostURL(), Version: server.VERSION, MaxPayload: serverMaxPayload}
+	h := hello{V: 1, Cluster: m.cluster.Name, Name: m.s.cfg.name, URL: m.hostURL(), Version: server.VERSION, MaxPayload: streams.MaxPayload}
 	m.mu.Lock()
 	h.Removed = m.note.Removed
 	m.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -102,7 +103,7 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 		t.Fatalf("%d connections of the queue manager's own are ended", ended)
 	}
 	answers := func() bool {
-		_, err := c.Standing(qmgrtest.Context(t), Commands("ALPHA"))
+		_, err := c.Standing(qmgrtest.Context(t), streams.Commands("ALPHA"))
 		return transfer.KindOf(err) == transfer.KindNotFound
 	}
 	qmgrtest.Eventually(t, "it answers again", answers)
@@ -155,12 +156,12 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 	at := StoreOf(c, "ALPHA")
 	_, err := at.OutgoingAt(qmgrtest.Context(t), "")
 	must(t, err)
-	good := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	good := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, subject := range []string{"ferry.store.BETA.ALPHA.x." + strings.Repeat("1", 300), "ferry.store.BETA.ALPHA.x.1.2"} {
 		at.Put("", subject, []byte("x"))
 	}
-	must(t, at.Put("", good.subject(), []byte("x")).Wait(qmgrtest.Context(t)))
-	st, err := s.answers.js().Stream(qmgrtest.Context(t), string(StreamStore))
+	must(t, at.Put("", good.Subject(), []byte("x")).Wait(qmgrtest.Context(t)))
+	st, err := s.answers.js().Stream(qmgrtest.Context(t), string(streams.StreamStore))
 	must(t, err)
 	if n := st.CachedInfo().State.NumSubjects; n != 1 {
 		t.Errorf("something is stored on %d subjects", n)
@@ -169,8 +170,8 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 
 // However many messages there are, the server lists their subjects in a second or two.
 func TestTheStoreHasNotTooManyMessages(t *testing.T) {
-	for most, want := range map[int64]int64{MinMaxStored: storeMessagesMin, DefaultMaxStored: 57344, 1 << 40: storeMessagesMax} {
-		if got := storeConfig(most).MaxMsgs; got != want {
+	for most, want := range map[int64]int64{streams.MinMaxStored: streams.StoreMessagesMin, streams.DefaultMaxStored: 57344, 1 << 40: streams.StoreMessagesMax} {
+		if got := streams.StoreConfig(most).MaxMsgs; got != want {
 			t.Errorf("a store of %d bytes has %d messages", most, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -37,7 +38,7 @@ func connect(t testing.TB, cfg ConnConfig) *Conn {
 }
 
 // consume runs Consume until the test ends or stop is called. It acknowledges the messages and sends them to got.
-func consume(t testing.TB, c *Conn, q Queue) (got <-chan string, stop func()) {
+func consume(t testing.TB, c *Conn, q streams.Queue) (got <-chan string, stop func()) {
 	ch := make(chan string, 1000)
 	stop = consumeWith(t, c, q, func(d Delivery) {
 		if err := d.Ack(); err == nil {
@@ -47,7 +48,7 @@ func consume(t testing.TB, c *Conn, q Queue) (got <-chan string, stop func()) {
 	return ch, stop
 }
 
-func consumeWith(t testing.TB, c *Conn, q Queue, h func(Delivery)) (stop func()) {
+func consumeWith(t testing.TB, c *Conn, q streams.Queue, h func(Delivery)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -67,4 +68,4 @@ func enqueue(t testing.TB, c *Conn, subject, data string) {
 	}
 }
 
-var commands = Queue{Stream: StreamCommand, Durable: "command-A", Filter: "ferry.command.A.>"}
+var commands = streams.Queue{Stream: streams.StreamCommand, Durable: "command-A", Filter: "ferry.command.A.>"}

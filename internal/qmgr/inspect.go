@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -33,7 +34,7 @@ const (
 // Degraded returns a text of the losses of the store, for an hour after they were noticed. It adds a failure to write
 // to the store, as long as that lasts. It returns "" for a sound store.
 func (s *disk) Degraded() string {
-	found := s.findings.text(time.Now())
+	found := s.findings.Text(time.Now())
 	if why := s.broken.Load(); why != nil {
 		return strings.TrimSuffix(*why+"; "+found, "; ")
 	}
@@ -45,7 +46,7 @@ func (s *disk) Notice(finding string) { s.noticed("%s", finding) }
 
 func (s *disk) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
-	if s.findings.add(finding, time.Now()) {
+	if s.findings.Add(finding, time.Now()) {
 		s.cfg.log.Warn("the queue manager is degraded", slog.String("error", finding))
 	}
 }
@@ -117,8 +118,8 @@ func (s *disk) diagnose(opts *server.Options, x *examination, was marks) (damage
 
 	// A power cut may take messages of StreamStore that were not synced. Their source finds that out. The stream may
 	// also be too large to be read here.
-	delete(now, string(StreamStore))
-	delete(was.Streams, string(StreamStore))
+	delete(now, string(streams.StreamStore))
+	delete(was.Streams, string(streams.StreamStore))
 	s.compare(was.Streams, now, x.unread)
 	for _, line := range x.complaints {
 		// A reader that has received more messages than the stream has proves a loss. That holds even after a crash,
@@ -142,7 +143,7 @@ func (s *disk) diagnose(opts *server.Options, x *examination, was marks) (damage
 		}
 	}
 
-	for _, stream := range commandStreams {
+	for _, stream := range streams.CommandStreams {
 		if !damaged[string(stream)] || x.unread[string(stream)] {
 			continue
 		}
@@ -154,12 +155,12 @@ func (s *disk) diagnose(opts *server.Options, x *examination, was marks) (damage
 }
 
 // compare compares the marks of the streams with their earlier marks, and reports losses.
-func (s *disk) compare(was, now map[string]mark, unread map[string]bool) {
+func (s *disk) compare(was, now map[string]streams.Mark, unread map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		before, after := was[name], now[name]
-		switch wrong := before.lost(name, after); {
+		switch wrong := before.Lost(name, after); {
 		case unread[name] || before.Last == 0:
-		case after == mark{}:
+		case after == streams.Mark{}:
 			s.noticed("stream %s has gone: what was stored in it is lost", name)
 		case wrong != "":
 			s.noticed("%s", wrong)
@@ -261,14 +262,14 @@ func (s *disk) examine(opts *server.Options, dir string) (*examination, error) {
 	}
 
 	if x.nc, err = connectOwn(ns, nats.NoReconnect(), credentials(s.cfg.identity, false)); err == nil {
-		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(apiTimeout))
+		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(streams.APITimeout))
 	}
 	if err != nil {
 		x.close()
 		return nil, err
 	}
 
-	for _, cfg := range streams {
+	for _, cfg := range streams.All {
 		x.findReaders(filepath.Join(s.streamDir(dir, cfg.Name), "obs"), cfg.Name)
 	}
 	return x, nil
@@ -278,7 +279,7 @@ func (s *disk) examine(opts *server.Options, dir string) (*examination, error) {
 // or has left one out and refuses to make it again.
 func (x *examination) findReaders(dir, stream string) {
 	st, err := x.js.Stream(context.Background(), stream)
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == codeStreamOffline || api.ErrorCode == codeStreamStopped) {
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == streams.CodeStreamOffline || api.ErrorCode == streams.CodeStreamStopped) {
 		x.readers = append(x.readers, badReader{dir, "a reader of stream " + stream})
 	}
 	if err != nil {
@@ -349,7 +350,7 @@ func each(ctx context.Context, st jetstream.Stream, f func(*jetstream.RawStreamM
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && failedCall(err.Error()) != 0:
+		case err != nil && streams.FailedCall(err.Error()) != 0:
 			return err
 		case err != nil:
 			seq++ // that one
@@ -394,7 +395,7 @@ func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err
 
 // rescue makes a store with the readable commands of a stream. Audit batches are not taken over: their senders send
 // them again.
-func (s *disk) rescue(ctx context.Context, opts *server.Options, from *examination, stream Stream) error {
+func (s *disk) rescue(ctx context.Context, opts *server.Options, from *examination, stream streams.Stream) error {
 	st, err := from.js.Stream(ctx, string(stream))
 	if err != nil {
 		return err

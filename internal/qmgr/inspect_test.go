@@ -14,9 +14,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 )
 
-const commandDir = "jetstream/" + server.DEFAULT_GLOBAL_ACCOUNT + "/streams/" + string(StreamCommand)
+const commandDir = "jetstream/" + server.DEFAULT_GLOBAL_ACCOUNT + "/streams/" + string(streams.StreamCommand)
 
 // filled makes a store with five commands that are acknowledged and ten that
 // are not, five events and a state, and ends its server unless it is to be left
@@ -33,7 +34,7 @@ func filled(t *testing.T, crash bool) string {
 	}
 	stop()
 	qmgrtest.Eventually(t, "all are acknowledged", func() bool {
-		st, err := c.control.js().Stream(t.Context(), string(StreamCommand))
+		st, err := c.control.js().Stream(t.Context(), string(streams.StreamCommand))
 		return err == nil && st.CachedInfo().State.Msgs == 0
 	})
 	for i := range 10 {
@@ -174,7 +175,7 @@ func TestEstrangedReaders(t *testing.T) {
 			qmgrtest.NoLeaks(t)
 			c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 			enqueue(t, c, "ferry.command.A.me", "one")
-			_, err := c.control.js().CreateConsumer(t.Context(), string(StreamCommand), cfg)
+			_, err := c.control.js().CreateConsumer(t.Context(), string(streams.StreamCommand), cfg)
 			must(t, err)
 			got, _ := consume(t, c, commands)
 			if m := qmgrtest.Receive(t, "the command", got); m != "one" {
@@ -252,14 +253,14 @@ func TestWitness(t *testing.T) {
 			t.Errorf("%s: it says %q; want %q", what, got, want)
 		}
 	}
-	s := string(StreamCommand)
-	check("the first look", w.look(s, w.before(s), mark{Created: t0, Last: 5}), "")
+	s := string(streams.StreamCommand)
+	check("the first look", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "")
 	before := w.before(s)
 	w.saw(s, 6) // stored while the stream was asked
-	check("a message stored meanwhile", w.look(s, before, mark{Created: t0, Last: 5}), "")
-	check("a message less", w.look(s, w.before(s), mark{Created: t0, Last: 5}), "from message 6 to message 5")
-	check("the same again", w.look(s, w.before(s), mark{Created: t0, Last: 5}), "")
-	check("made anew", w.look(s, w.before(s), mark{Created: t0.Add(1), Last: 9}), "made anew")
+	check("a message stored meanwhile", w.look(s, before, streams.Mark{Created: t0, Last: 5}), "")
+	check("a message less", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "from message 6 to message 5")
+	check("the same again", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "")
+	check("made anew", w.look(s, w.before(s), streams.Mark{Created: t0.Add(1), Last: 9}), "made anew")
 
 	check("the first attach", w.attach(s, "d", 0), "")
 	for i := range uint64(10) {
@@ -282,18 +283,18 @@ func TestWitness(t *testing.T) {
 }
 
 func TestFindingsFade(t *testing.T) {
-	var f findings
+	var f streams.Findings
 	at := time.Unix(1000, 0)
-	for i := range maxFindings + 2 {
-		if !f.add(fmt.Sprint(i), at) {
+	for i := range streams.MaxFindings + 2 {
+		if !f.Add(fmt.Sprint(i), at) {
 			t.Errorf("finding %d is not news", i)
 		}
 	}
-	if f.add("5", at) || f.text(at) != "2; 3; 4; 5" {
-		t.Errorf("the findings are %s", f.text(at))
+	if f.Add("5", at) || f.Text(at) != "2; 3; 4; 5" {
+		t.Errorf("the findings are %s", f.Text(at))
 	}
-	if later := at.Add(degradedFor); f.text(later) != "" || !f.add("5", later) {
-		t.Errorf("after an hour the findings are %s", f.text(later))
+	if later := at.Add(streams.DegradedFor); f.Text(later) != "" || !f.Add("5", later) {
+		t.Errorf("after an hour the findings are %s", f.Text(later))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -64,9 +65,9 @@ func newLimits(s *Server) *limits {
 	words := quota.NewPace(wordRate)
 	return &limits{s: s, quiet: quiet.New(s.cfg.Log, nil), wake: make(chan struct{}, 1),
 		stocks: map[wire.Class]*stock{
-			wire.ClassCommand: book("the queue of requests", command, streams[0]),
-			wire.ClassControl: book("the queue of cancels and administration", command, streams[1]),
-			wire.ClassStore:   book("the store", store, storeConfig(cmp.Or(s.cfg.MaxStored, DefaultMaxStored))),
+			wire.ClassCommand: book("the queue of requests", command, streams.All[0]),
+			wire.ClassControl: book("the queue of cancels and administration", command, streams.All[1]),
+			wire.ClassStore:   book("the store", store, streams.StoreConfig(cmp.Or(s.cfg.MaxStored, streams.DefaultMaxStored))),
 		},
 		paces: map[wire.Class]*quota.Pace{
 			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: quota.NewPace(askRate),
@@ -103,7 +104,7 @@ func (l *limits) run() {
 
 // look asks the stream of a book for its room and its messages.
 func (l *limits) look(st *stock) {
-	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), streams.APITimeout)
 	defer cancel()
 	s, err := l.s.answers.js().Stream(ctx, st.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -172,7 +173,7 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 		return wait, nil
 	}
 	switch {
-	case m.Size > maxMsgSize:
+	case m.Size > streams.MaxMsgSize:
 		instead = refusal(from, m, gate.RefusedSize, jetstream.ErrStreamMessageExceedsMaximum.APIError())
 	case class != wire.ClassEvent && !l.knows(to):
 		instead = refusal(from, m, gate.RefusedSubject, notEnrolled(to))
@@ -221,12 +222,12 @@ const refusedWord = "refused\n"
 
 // notEnrolled returns the error for a message to an agent that is not one of the network.
 func notEnrolled(to string) *jetstream.APIError {
-	return &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)}
+	return &jetstream.APIError{Code: 404, ErrorCode: streams.CodeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)}
 }
 
 // noShare returns the error of a stream for a message that is not admitted.
 func noShare(err error) *jetstream.APIError {
-	return &jetstream.APIError{Code: 503, ErrorCode: codeStoreMaxBytes, Description: err.Error()}
+	return &jetstream.APIError{Code: 503, ErrorCode: streams.CodeStoreMaxBytes, Description: err.Error()}
 }
 
 // streamError returns the answer of a stream that does not store a message.

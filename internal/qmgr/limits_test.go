@@ -10,6 +10,7 @@ import (
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/wire"
 )
 
@@ -33,7 +34,7 @@ func TestARefusalGoesToItsAskerAlone(t *testing.T) {
 	if err != nil || string(m.Data) != "forged" {
 		t.Errorf("the asker hears %v, %v", m, err)
 	}
-	if n := stored(t, s, StreamControl); n > 0 {
+	if n := stored(t, s, streams.StreamControl); n > 0 {
 		t.Errorf("%d commands are stored", n)
 	}
 }

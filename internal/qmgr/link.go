@@ -18,7 +18,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 )
 
@@ -160,7 +162,7 @@ func (l *link) dial(ctx context.Context) error {
 	}
 
 	d.outlive()
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(apiTimeout))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(streams.APITimeout))
 	if err != nil {
 		nc.Close()
 		return err
@@ -265,7 +267,7 @@ func (l *link) lost(nc *nats.Conn) {
 	l.c.cfg.log.Error("the queue manager closed the connection; connecting anew",
 		slog.String("connection", l.role), slog.Any("error", err))
 	l.c.background(func() {
-		for !sleep(l.c.ctx, time.Second, nil) {
+		for !sleep.For(l.c.ctx, time.Second, nil) {
 			if l.dial(l.c.ctx) == nil {
 				l.resubscribe()
 				return

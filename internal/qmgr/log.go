@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/quiet"
 )
 
@@ -105,7 +106,7 @@ func (l *serverLog) Warnf(format string, v ...any) {
 	l.failedCall(line)
 	if strings.HasPrefix(line, storeLine) {
 		l.mu.Lock()
-		if len(l.files) < maxFindings {
+		if len(l.files) < streams.MaxFindings {
 			l.files = append(l.files, line)
 		}
 		l.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
@@ -24,9 +25,9 @@ const (
 
 // marks is the queue manager's memory of its store, in a file beside it.
 type marks struct {
-	V       int             `json:"v"`
-	Ended   bool            `json:"ended"` // in order: the next start must find the same store
-	Streams map[string]mark `json:"streams"`
+	V       int                     `json:"v"`
+	Ended   bool                    `json:"ended"` // in order: the next start must find the same store
+	Streams map[string]streams.Mark `json:"streams"`
 }
 
 func (s *disk) marksPath() string { return filepath.Join(s.cfg.dir, marksFile) }
@@ -103,17 +104,17 @@ func storeOf(s *disk, ns *server.Server) (*server.JSInfo, error) {
 }
 
 // marksOf asks a server for the marks of its streams.
-func (s *disk) marksOf(ns *server.Server) (map[string]mark, error) {
+func (s *disk) marksOf(ns *server.Server) (map[string]streams.Mark, error) {
 	j, err := storeOf(s, ns)
 	if err != nil {
 		return nil, err
 	}
 
-	all := map[string]mark{}
+	all := map[string]streams.Mark{}
 	for _, a := range j.AccountDetails {
 		for _, st := range a.Streams {
 			if a.Id == s.accountName {
-				all[st.Name] = mark{Created: st.Created, Last: st.State.LastSeq}
+				all[st.Name] = streams.Mark{Created: st.Created, Last: st.State.LastSeq}
 			}
 		}
 	}
@@ -129,7 +130,7 @@ func (s *disk) remember() {
 			return // later writes would not be found
 		}
 		now, err := s.marksOf(s.ns)
-		if err == nil && (s.known == nil || !maps.EqualFunc(s.known, now, mark.equal)) {
+		if err == nil && (s.known == nil || !maps.EqualFunc(s.known, now, streams.Mark.Equal)) {
 			if err = s.saveMarks(marks{1, false, now}); err == nil {
 				s.known = now
 			}

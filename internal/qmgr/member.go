@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
@@ -225,7 +226,7 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	n := 0
-	for _, stream := range commandStreams {
+	for _, stream := range streams.CommandStreams {
 		from, err := x.js.Stream(ctx, string(stream))
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
@@ -289,10 +290,10 @@ func (m *member) tend(opts *server.Options) {
 	for handed := false; ; {
 		m.removeOrphans(ctx, &o)
 		if m.now.Load().quorum {
-			try, cancel := context.WithTimeout(ctx, apiTimeout)
+			try, cancel := context.WithTimeout(ctx, streams.APITimeout)
 			err := m.ensure(try)
 			if err == nil {
-				library{js: m.own.js}.raiseStore(try)
+				streams.Library{JS: m.own.js}.RaiseStore(try)
 			}
 			cancel()
 			if err != nil {
@@ -363,9 +364,9 @@ func (m *member) see() *present {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range p.here {
-		if h, ok := m.others[name]; ok && h.MaxPayload != serverMaxPayload {
+		if h, ok := m.others[name]; ok && h.MaxPayload != streams.MaxPayload {
 			p.remarks = append(p.remarks, fmt.Sprintf("queue manager %s of cluster %s takes messages of %s, and %s of %s: make them the same",
-				name, m.cluster.Name, transfer.FormatBytes(h.MaxPayload), s.cfg.name, transfer.FormatBytes(serverMaxPayload)))
+				name, m.cluster.Name, transfer.FormatBytes(h.MaxPayload), s.cfg.name, transfer.FormatBytes(streams.MaxPayload)))
 		}
 	}
 	return p
@@ -442,7 +443,7 @@ func (m *member) quorum() error {
 
 // leads returns the reason why messages of a stream, or of any, can neither be accepted nor delivered at present;
 // nil if they can.
-func (m *member) leads(of Stream) error {
+func (m *member) leads(of streams.Stream) error {
 	if err := m.quorum(); err != nil {
 		return err
 	}

@@ -14,51 +14,15 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
-
-// A Member is a queue manager in the list of `ferry qm`. Of an absent one little more is known than its name.
-type Member struct {
-	Name        string    `json:"name"`
-	Cluster     string    `json:"cluster,omitempty"`
-	URL         string    `json:"url,omitempty"`
-	Version     string    `json:"version,omitempty"` // of the NATS library
-	Up          bool      `json:"up"`
-	Linked      bool      `json:"linked,omitempty"` // channels lead there; only its announcement is known
-	Started     time.Time `json:"started,omitzero"`
-	Leader      bool      `json:"leader,omitempty"` // of the cluster: it decides where queues are
-	Connections int       `json:"connections"`
-	StoreBytes  uint64    `json:"store_bytes"`
-	Lag         uint64    `json:"lag"` // messages that it is behind, over all queues
-	Queues      []Replica `json:"queues,omitempty"`
-	Degraded    string    `json:"degraded,omitempty"`
-}
-
-// A Replica is one queue manager's copy of a queue.
-type Replica struct {
-	Queue   string `json:"queue"`
-	Leader  bool   `json:"leader"`
-	Current bool   `json:"current"` // it has all that the leader has
-	Lag     uint64 `json:"lag"`
-	Bytes   uint64 `json:"bytes,omitempty"`
-	Msgs    uint64 `json:"messages,omitempty"`
-}
-
-// Leads returns the names of the queues that a member leads: it accepts their messages.
-func (m Member) Leads() (all []string) {
-	for _, r := range m.Queues {
-		if r.Leader {
-			all = append(all, r.Queue)
-		}
-	}
-	return all
-}
 
 const figuresWait = time.Second // for the other members' answers
 
 // A figure is a member's answer about itself, and about the queues that it leads: the lag of each other replica.
 type figure struct {
-	Member
+	streams.Member
 	Lags map[string]map[string]lag `json:"lags,omitempty"`
 }
 
@@ -69,7 +33,7 @@ type lag struct {
 }
 
 // all returns the members of the cluster. own are the figures of this one.
-func (m *member) all(ctx context.Context) ([]Member, error) {
+func (m *member) all(ctx context.Context) ([]streams.Member, error) {
 	own := figuresOf(m.s, m.hostURL(), m)
 	all := []figure{own}
 	nc := m.own.conn()
@@ -102,14 +66,14 @@ func (m *member) all(ctx context.Context) ([]Member, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(f figure) bool { return f.Name == name }) {
 			h := said[name]
-			all = append(all, figure{Member: Member{Name: name, Cluster: m.cluster.Name, URL: h.URL, Version: h.Version}})
+			all = append(all, figure{Member: streams.Member{Name: name, Cluster: m.cluster.Name, URL: h.URL, Version: h.Version}})
 		}
 	}
 	return merged(all), nil
 }
 
 // merged combines the figures of members. The leaders' figures supply the lag of the other replicas.
-func merged(all []figure) (out []Member) {
+func merged(all []figure) (out []streams.Member) {
 	for _, f := range all {
 		m := f.Member
 		for n, q := range m.Queues {
@@ -125,7 +89,7 @@ func merged(all []figure) (out []Member) {
 		}
 		out = append(out, m)
 	}
-	slices.SortFunc(out, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b streams.Member) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -144,7 +108,7 @@ func (m *member) hostURL() string {
 
 // figuresOf returns the figures of a queue manager; m is its part in a cluster, nil: it is in none.
 func figuresOf(s *disk, url string, m *member) figure {
-	f := figure{Member: Member{Name: s.cfg.name, URL: url, Version: server.VERSION, Up: true, Degraded: standingOf(s)}, Lags: map[string]map[string]lag{}}
+	f := figure{Member: streams.Member{Name: s.cfg.name, URL: url, Version: server.VERSION, Up: true, Degraded: standingOf(s)}, Lags: map[string]map[string]lag{}}
 	if v, err := s.ns.Varz(nil); err == nil {
 		f.Started, f.Connections = v.Start, v.Connections
 	}
@@ -162,7 +126,7 @@ func figuresOf(s *disk, url string, m *member) figure {
 			continue
 		}
 		for _, st := range a.Streams {
-			r := Replica{Queue: st.Name, Leader: true, Current: true, Bytes: st.State.Bytes, Msgs: st.State.Msgs}
+			r := streams.Replica{Queue: st.Name, Leader: true, Current: true, Bytes: st.State.Bytes, Msgs: st.State.Msgs}
 			if m != nil && st.Cluster != nil {
 				r.Leader = st.Cluster.Leader == s.cfg.name
 				r.Current = r.Leader
@@ -176,55 +140,17 @@ func figuresOf(s *disk, url string, m *member) figure {
 			f.Queues = append(f.Queues, r)
 		}
 	}
-	slices.SortFunc(f.Queues, func(a, b Replica) int { return cmp.Compare(a.Queue, b.Queue) })
+	slices.SortFunc(f.Queues, func(a, b streams.Replica) int { return cmp.Compare(a.Queue, b.Queue) })
 	return f
-}
-
-// members returns the members that the streams report as their replicas. Servers that are not Ferry's report no more.
-func (l library) members(ctx context.Context) ([]Member, error) {
-	all := map[string]*Member{}
-	of := func(name, cluster string) *Member {
-		if all[name] == nil {
-			all[name] = &Member{Name: name, Cluster: cluster}
-		}
-		return all[name]
-	}
-	for _, cfg := range streams {
-		s, err := l.js().Stream(ctx, cfg.Name)
-		if err != nil {
-			return nil, err
-		}
-		info := s.CachedInfo()
-		if info.Cluster == nil {
-			continue
-		}
-		if info.Cluster.Leader != "" {
-			m := of(info.Cluster.Leader, info.Cluster.Name)
-			m.Up = true
-			m.StoreBytes += info.State.Bytes
-			m.Queues = append(m.Queues, Replica{Queue: cfg.Name, Leader: true, Current: true, Bytes: info.State.Bytes, Msgs: info.State.Msgs})
-		}
-		for _, p := range info.Cluster.Replicas {
-			m := of(p.Name, info.Cluster.Name)
-			m.Up = m.Up || !p.Offline
-			m.Lag += p.Lag
-			m.Queues = append(m.Queues, Replica{Queue: cfg.Name, Current: p.Current && !p.Offline, Lag: p.Lag})
-		}
-	}
-	var out []Member
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		out = append(out, *all[name])
-	}
-	return out, nil
 }
 
 // Members returns the queue managers of the cluster that the Conn is connected to, or a single queue manager, as the
 // connected one sees them.
-func Members(ctx context.Context, c *Conn) ([]Member, error) {
+func Members(ctx context.Context, c *Conn) ([]streams.Member, error) {
 	res, err := asker{c}.ask(ctx, errand{Op: opMembers})
-	l, does := c.keeper.(library)
+	l, does := c.keeper.(streams.Library)
 	if transfer.KindOf(err) == transfer.KindUnreachable && does { // a server that is not Ferry's
-		all, err := l.members(ctx)
+		all, err := l.Members(ctx)
 		for n := range all { // a server alone does not say its name in its streams
 			all[n].Name = cmp.Or(all[n].Name, c.Facts().ServerName)
 		}

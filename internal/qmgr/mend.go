@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/space"
 )
@@ -72,7 +73,7 @@ const unwritten = "] Critical write error: "
 
 func (f *failures) heard(line string) {
 	of, ok := strings.CutPrefix(line, storeLine)
-	ofStream := ok && strings.Contains(line, unwritten) && (strings.HasPrefix(of, queuePrefix) || strings.HasPrefix(of, ferryPrefix))
+	ofStream := ok && strings.Contains(line, unwritten) && (strings.HasPrefix(of, streams.QueuePrefix) || strings.HasPrefix(of, ferryPrefix))
 	if ofStream || strings.HasPrefix(line, notStored) {
 		f.last.Store(&line)
 	}
@@ -128,5 +129,5 @@ func (s *disk) reopen() error {
 		return err
 	}
 	return s.ns.EnableJetStream(&server.JetStreamConfig{StoreDir: s.cfg.dir, SyncAlways: true, Strict: true,
-		MaxMemory: serverMaxMemory, MaxStore: s.cfg.maxStore, CompressOK: true})
+		MaxMemory: streams.MaxMemory, MaxStore: s.cfg.maxStore, CompressOK: true})
 }

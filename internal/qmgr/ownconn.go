@@ -10,7 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
+	"ferry/internal/sys/sleep"
 )
 
 const responderName = "ferry queue manager"
@@ -89,7 +91,7 @@ func (o *ownConn) dial() error {
 	if err != nil {
 		return err
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(apiTimeout))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(streams.APITimeout))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err == nil {
@@ -118,7 +120,7 @@ func (o *ownConn) lost(nc *nats.Conn) {
 	o.log.Error("the queue manager's connection to itself was closed; connecting anew", slog.Any("error", nc.LastError()))
 	o.tasks.Go(func() {
 		for o.dial() != nil {
-			if sleep(o.ctx, ownWait, nil) {
+			if sleep.For(o.ctx, ownWait, nil) {
 				return
 			}
 		}

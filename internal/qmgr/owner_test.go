@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -28,10 +29,10 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 		if round%5 == 4 {
 			qmgrtest.Eventually(t, "the files of the stream that was deleted before are removed", func() bool {
 				// The server keeps the files of a stream where these are still in the way of their new name.
-				all, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "."+string(StreamOwner)))
+				all, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "."+string(streams.StreamOwner)))
 				return err == nil && len(all) == 0
 			})
-			if err := conns[0].control.js().DeleteStream(ctx, string(StreamOwner)); err != nil {
+			if err := conns[0].control.js().DeleteStream(ctx, string(streams.StreamOwner)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 const (
 	headerPart = "Ferry-Part" // ID OFFSET TOTAL
 	// partSize is the size of a part: a second of the slowest link. An answer has at most partsMost of them, and each
-	// takes less than apiTimeout on such a link.
+	// takes less than streams.APITimeout on such a link.
 	partSize  = 8 << 10
 	partsMost = 128
 	// maxAnswer is the most that an answer may have.

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -108,7 +109,7 @@ const loopSubject = "$LDS."
 // Says implements gate.Passage.
 func (p *passage) Says(subject, reply string) bool {
 	t := strings.Split(subject, ".")
-	if len(t) < 2 || t[0] != "ferry" || strings.ContainsAny(subject, "*>") || slices.Contains(t, "") || !isPrintable(subject) || wire.TooLong(subject) {
+	if len(t) < 2 || t[0] != "ferry" || strings.ContainsAny(subject, "*>") || slices.Contains(t, "") || !streams.IsPrintable(subject) || wire.TooLong(subject) {
 		return false
 	}
 	asks := func(asker, answerer string) bool {

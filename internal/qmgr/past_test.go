@@ -21,13 +21,14 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
 )
 
 // webServer runs a queue manager that can be reached through web sockets.
 func webServer(t *testing.T) *server.Server {
 	web, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-		Websocket: server.WebsocketOpts{Host: "127.0.0.1", Port: -1, NoTLS: true}, MaxPayload: serverMaxPayload})
+		Websocket: server.WebsocketOpts{Host: "127.0.0.1", Port: -1, NoTLS: true}, MaxPayload: streams.MaxPayload})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func tlsServer(t testing.TB) (*server.Server, *tls.Config) {
 	t.Helper()
 	cert, trust := certificate(t)
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-		TLS: true, TLSTimeout: 10, TLSHandshakeFirst: true, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}, MaxPayload: serverMaxPayload})
+		TLS: true, TLSTimeout: 10, TLSHandshakeFirst: true, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}, MaxPayload: streams.MaxPayload})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
 		}
 		qmgrtest.Eventually(t, "most of it waits for the connection", func() bool {
 			all, err := web.Connz(nil)
-			return err == nil && slices.ContainsFunc(all.Conns, func(c *server.ConnInfo) bool { return c.Pending > 9*serverMaxPayload })
+			return err == nil && slices.ContainsFunc(all.Conns, func(c *server.ConnInfo) bool { return c.Pending > 9*streams.MaxPayload })
 		})
 	})
 	for range n {

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// The library bounds the bytes that wait for each connection (serverMaxPending). It does not bound their sum, and a
+// The library bounds the bytes that wait for each connection (streams.MaxPending). It does not bound their sum, and a
 // client may request everything and read nothing. So the queue manager looks at the sum. Where it is too large, it cuts
 // the connections that have read nothing for the longest time. An agent connects again by itself.
 const (

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -80,9 +81,9 @@ func TestErrandsOfQueuesNameTheirPrincipal(t *testing.T) {
 		before int
 		right  transfer.Authority
 	}{
-		{queueRead, 0, transfer.AuthSource}, {queueCount, 0, transfer.AuthSource}, {queueFind, 0, transfer.AuthSource}, {queueHold, 0, transfer.AuthSource},
-		{queueTake, 0, transfer.AuthDeleteSource}, {queuePublish, 0, transfer.AuthDest},
-		{queuePublish, 3, ""}, {queueShow, 0, ""}, {queueReceipt, 0, ""}, {queueSettle, 0, ""}, {queueRenew, 0, ""}, {queueRelease, 0, ""},
+		{streams.QueueRead, 0, transfer.AuthSource}, {streams.QueueCount, 0, transfer.AuthSource}, {streams.QueueFind, 0, transfer.AuthSource}, {streams.QueueHold, 0, transfer.AuthSource},
+		{streams.QueueTake, 0, transfer.AuthDeleteSource}, {streams.QueuePublish, 0, transfer.AuthDest},
+		{streams.QueuePublish, 3, ""}, {streams.QueueShow, 0, ""}, {streams.QueueReceipt, 0, ""}, {streams.QueueSettle, 0, ""}, {streams.QueueRenew, 0, ""}, {streams.QueueRelease, 0, ""},
 	} {
 		for _, y := range []struct {
 			asker, principal string
@@ -100,7 +101,7 @@ func TestErrandsOfQueuesNameTheirPrincipal(t *testing.T) {
 				want = transfer.KindNone
 			}
 			asked, r.may = nil, y.may
-			task := &queueTask{Do: x.do, Before: x.before, For: y.principal}
+			task := &streams.QueueTask{Do: x.do, Before: x.before, For: y.principal}
 			task.Span.Queue = "ORDERS"
 			if err := r.permits(y.asker, task); transfer.KindOf(err) != want {
 				t.Errorf("%s asks for %q for %q: %v, want %v", y.asker, x.do, y.principal, err, want)

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -69,7 +70,7 @@ func (f *forwarder) come(said []byte) (newest int64, err error) {
 // same identity.
 func (f *forwarder) Came(asker string, said []byte) (newest int64, err error) {
 	if newest, err = f.come(said); err != nil {
-		f.quiet.Dropped(shortened(asker, maxToken), "take place of client failed", "error", err)
+		f.quiet.Dropped(shortened(asker, streams.MaxToken), "take place of client failed", "error", err)
 	}
 	return newest, err
 }
@@ -95,7 +96,7 @@ func (f *forwarder) noticePlace(x *identity.Place) {
 func (f *forwarder) came(m *nats.Msg) {
 	x, _, err := f.places.take(unpacked(m.Data))
 	if err != nil {
-		f.quiet.Dropped(shortened(wire.LastToken(m.Subject), maxToken), "read place failed", "error", err)
+		f.quiet.Dropped(shortened(wire.LastToken(m.Subject), streams.MaxToken), "read place failed", "error", err)
 		return
 	}
 	f.noticePlace(&x)

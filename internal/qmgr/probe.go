@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ferry/internal/security/identity"
+	"ferry/internal/sys/sleep"
 )
 
 // A Probed describes the listener at an address.
@@ -48,7 +49,7 @@ func ProbeURL(ctx context.Context, url string, timeout time.Duration) (p Probed,
 			}
 			last = err
 		}
-		if sleep(ctx, connectPause, nil) {
+		if sleep.For(ctx, connectPause, nil) {
 			return p, "", noManager(ctx, where, last)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 )
 
@@ -88,7 +89,7 @@ func (p *question) follow() {
 	if !byTime && p.delayed(prompter) {
 		end = time.Now().Add(p.timeout)
 	}
-	if !sleep(p, time.Until(end), nil) && !byTime && p.delayed(prompt) && !sleep(p, p.timeout, nil) {
+	if !sleep.For(p, time.Until(end), nil) && !byTime && p.delayed(prompt) && !sleep.For(p, p.timeout, nil) {
 		p.link.passes(p)
 	}
 	p.end(context.DeadlineExceeded)

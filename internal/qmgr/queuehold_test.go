@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -173,7 +174,7 @@ func TestHoldsAreRenewed(t *testing.T) {
 	put(t, q, 1)
 	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
 	span := wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, Last: 1}
-	h, err := q.c.control.js().Stream(ctx, string(StreamHold))
+	h, err := q.c.control.js().Stream(ctx, string(streams.StreamHold))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,15 +198,15 @@ func TestHoldsAreRenewed(t *testing.T) {
 		if err := q.Renew(ctx, "ORDERS", one); err != nil {
 			t.Fatal(err)
 		}
-		if m := look(); m.Sequence <= other.Sequence || m.Header.Get(jetstream.MsgTTLHeader) != fmt.Sprintf("%.0fs", HoldSpan.Seconds()) {
+		if m := look(); m.Sequence <= other.Sequence || m.Header.Get(jetstream.MsgTTLHeader) != fmt.Sprintf("%.0fs", streams.HoldSpan.Seconds()) {
 			t.Errorf("the renewed hold is message %d with %v", m.Sequence, m.Header)
 		}
-		all, err := holdsOf(ctx, h, &span, "")
+		all, err := streams.HoldsOf(ctx, h, &span, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		qmgrtest.WantKind(t, all.meets(&span, other.Sequence), transfer.KindBusy, "another transfer")
-		if err := all.meets(&span, first.Sequence); err != nil {
+		qmgrtest.WantKind(t, all.Meets(&span, other.Sequence), transfer.KindBusy, "another transfer")
+		if err := all.Meets(&span, first.Sequence); err != nil {
 			t.Errorf("the hold that was there first gives way: %v", err)
 		}
 	}
@@ -214,8 +215,8 @@ func TestHoldsAreRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := nats.NewMsg(span.HoldOf("ALPHA", one))
-	l := library{js: q.c.control.js}
-	if _, err := l.hold(ctx, late, HoldSpan, jetstream.WithExpectLastSequencePerSubject(last.Sequence)); !wrongSequence(err) {
+	l := streams.Library{JS: q.c.control.js}
+	if _, err := l.Hold(ctx, late, streams.HoldSpan, jetstream.WithExpectLastSequencePerSubject(last.Sequence)); !streams.WrongSequence(err) {
 		t.Errorf("a renewal that began before the release is stored: %v", err)
 	}
 	if err := q.Renew(ctx, "ORDERS", one); err != nil {
@@ -241,7 +242,7 @@ func TestHoldsWithAnIdentity(t *testing.T) {
 	q, one := QueuesOf(agent), transfer.ID{1, 6: 0x70, 8: 0x80}
 	number := func() uint64 {
 		t.Helper()
-		h, err := manager.control.js().Stream(ctx, string(StreamHold))
+		h, err := manager.control.js().Stream(ctx, string(streams.StreamHold))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -384,7 +385,7 @@ func TestProgramsTakeNoRoomOfHolds(t *testing.T) {
 		_, err := js.Publish(ctx, wire.QueueSubject("SMALL", "PROGRAM", wire.NoGroup), make([]byte, size))
 		api := (*jetstream.APIError)(nil)
 		switch {
-		case errors.As(err, &api) && isFull(api):
+		case errors.As(err, &api) && streams.IsFull(api):
 			size /= 2
 		case err != nil:
 			t.Fatal(err)

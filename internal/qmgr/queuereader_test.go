@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -16,7 +17,7 @@ import (
 // A crawlingKeeper has one message of a queue, which the link carries at a rate. It breaks an answer once, in the
 // middle.
 type crawlingKeeper struct {
-	keeper
+	streams.Keeper
 	data   []byte
 	rate   int // bytes a second
 	broken bool
@@ -25,15 +26,15 @@ type crawlingKeeper struct {
 	given  int // bytes, of all answers
 }
 
-func (k *crawlingKeeper) queue(ctx context.Context, _ string, t queueTask, some func(*queueResult)) (queueResult, error) {
-	if t.Do == queuePublish {
-		k.rooms = append(k.rooms, len(t.behind))
-		k.carry(ctx, len(t.behind))
-		return queueResult{Receipt: &wire.QueueReceipt{Messages: t.Before + len(t.Sizes)}}, nil
+func (k *crawlingKeeper) Queue(ctx context.Context, _ string, t streams.QueueTask, some func(*streams.QueueResult)) (streams.QueueResult, error) {
+	if t.Do == streams.QueuePublish {
+		k.rooms = append(k.rooms, len(t.Behind))
+		k.carry(ctx, len(t.Behind))
+		return streams.QueueResult{Receipt: &wire.QueueReceipt{Messages: t.Before + len(t.Sizes)}}, nil
 	}
 	k.rooms = append(k.rooms, t.Room)
 	n := min(t.Room, len(k.data)-t.Offset)
-	res := queueResult{Pieces: [][2]uint64{{1, uint64(n)}}}
+	res := streams.QueueResult{Pieces: [][2]uint64{{1, uint64(n)}}}
 	if k.taken && t.Offset > 0 {
 		res.Pieces[0][0] = 2
 	}
@@ -47,13 +48,13 @@ func (k *crawlingKeeper) queue(ctx context.Context, _ string, t queueTask, some 
 	}
 	if t.Offset > len(k.data)/2 && !k.broken {
 		k.broken = true
-		res.behind, res.Next = carry(n*3/4), 0
+		res.Behind, res.Next = carry(n*3/4), 0
 		if some != nil {
 			some(&res)
 		}
-		return queueResult{}, transfer.Errorf(transfer.KindNoManager, "the connection is lost")
+		return streams.QueueResult{}, transfer.Errorf(transfer.KindNoManager, "the connection is lost")
 	}
-	res.behind = carry(n)
+	res.Behind = carry(n)
 	return res, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -220,7 +221,7 @@ func TestQueueTake(t *testing.T) {
 func TestQueueTakeFrom(t *testing.T) {
 	q, v := queued(t)
 	ctx := qmgrtest.Context(t)
-	const n = queueOnce/8*2 + 9
+	const n = streams.QueueOnce/8*2 + 9
 	for range n {
 		if _, err := q.Put(ctx, wire.QueueSpan{Queue: "ORDERS"}, false, nil); err != nil {
 			t.Fatal(err)
@@ -240,7 +241,7 @@ func TestQueueTakeFrom(t *testing.T) {
 func TestQueueGroupsAll(t *testing.T) {
 	q, _ := queued(t)
 	ctx := qmgrtest.Context(t)
-	const n = queueGroups + 20
+	const n = streams.QueueGroups + 20
 	for k := range n {
 		for _, g := range []struct {
 			name string
@@ -335,26 +336,26 @@ func TestSlowQueues(t *testing.T) {
 		items[n] = uint64(n)
 	}
 	for what, c := range map[string]struct {
-		task queueTask
-		step func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (more bool, err error)
+		task streams.QueueTask
+		step func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (more bool, err error)
 	}{
-		"count": {queueTask{Do: queueCount}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.count(ctx, s, &t.Span)
+		"count": {streams.QueueTask{Do: streams.QueueCount}, func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (bool, error) {
+			err := res.CountPart(ctx, s, &t.Span)
 			t.Span.First = res.Next
 			return res.Next > 0, err
 		}},
-		"take": {queueTask{Do: queueTake, Span: wire.QueueSpan{First: 2, Last: messages}}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.take(ctx, s, &t.Span)
+		"take": {streams.QueueTask{Do: streams.QueueTake, Span: wire.QueueSpan{First: 2, Last: messages}}, func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (bool, error) {
+			err := res.TakePart(ctx, s, &t.Span)
 			t.Span.First = res.Next
 			return res.Next > 0, err
 		}},
-		"groups": {queueTask{Do: queueFind}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.groups(ctx, s, t)
+		"groups": {streams.QueueTask{Do: streams.QueueFind}, func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (bool, error) {
+			err := res.FindGroups(ctx, s, t)
 			t.After, res.Count = res.After, uint64(len(res.Groups))
 			return res.After != "", err
 		}},
-		"settle": {queueTask{Do: queueSettle, ID: anItem.Transfer, Items: items}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.settle(ctx, s, "W", t)
+		"settle": {streams.QueueTask{Do: streams.QueueSettle, ID: anItem.Transfer, Items: items}, func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (bool, error) {
+			err := res.SettlePart(ctx, s, "W", t)
 			t.Items = t.Items[res.Count:]
 			return len(t.Items) > 0, err
 		}},
@@ -374,11 +375,11 @@ func TestSlowQueues(t *testing.T) {
 				c.task.Span.Queue = "Q"
 				done := uint64(0)
 				for more := true; more; {
-					began, res, err := time.Now(), queueResult{}, error(nil)
+					began, res, err := time.Now(), streams.QueueResult{}, error(nil)
 					if more, err = c.step(t.Context(), s, &res, &c.task); err != nil {
 						t.Fatal(err)
 					}
-					if took := time.Since(began); took > apiTimeout/2 {
+					if took := time.Since(began); took > streams.APITimeout/2 {
 						t.Fatalf("an answer takes %s", took)
 					}
 					done += res.Count
@@ -446,12 +447,12 @@ func TestQueueErrands(t *testing.T) {
 		do    string
 		may   bool
 	}{
-		{"ALPHA", queueRead, true}, {"ALPHA", queuePublish, true}, {"alice", queuePublish, false}, {wire.Coordination, queuePublish, false}, {"ALPHA", queueTake, true}, {"ALPHA", queueSettle, true}, {"ALPHA", queueCreate, false}, {"ALPHA", queueRemove, false}, {"ALPHA", queuePut, false},
-		{"ALPHA", queueHold, true}, {"ALPHA", queueRenew, true}, {"ALPHA", queueRelease, true}, {"alice", queueRenew, false}, {wire.Coordination, queueRenew, false},
-		{"alice", queueRead, false}, {"alice", queueCreate, false}, {"alice", queueShow, false}, {"alice", queueTake, false},
-		{wire.Coordination, queueCreate, true}, {wire.Coordination, queuePut, true}, {wire.Coordination, queueRead, true}, {wire.Coordination, queueSettle, false},
+		{"ALPHA", streams.QueueRead, true}, {"ALPHA", streams.QueuePublish, true}, {"alice", streams.QueuePublish, false}, {wire.Coordination, streams.QueuePublish, false}, {"ALPHA", streams.QueueTake, true}, {"ALPHA", streams.QueueSettle, true}, {"ALPHA", streams.QueueCreate, false}, {"ALPHA", streams.QueueRemove, false}, {"ALPHA", streams.QueuePut, false},
+		{"ALPHA", streams.QueueHold, true}, {"ALPHA", streams.QueueRenew, true}, {"ALPHA", streams.QueueRelease, true}, {"alice", streams.QueueRenew, false}, {wire.Coordination, streams.QueueRenew, false},
+		{"alice", streams.QueueRead, false}, {"alice", streams.QueueCreate, false}, {"alice", streams.QueueShow, false}, {"alice", streams.QueueTake, false},
+		{wire.Coordination, streams.QueueCreate, true}, {wire.Coordination, streams.QueuePut, true}, {wire.Coordination, streams.QueueRead, true}, {wire.Coordination, streams.QueueSettle, false},
 	} {
-		if e := (&errand{Op: opQueue, Queue: &queueTask{Do: c.do}}); e.allowed(c.asker) != c.may {
+		if e := (&errand{Op: opQueue, Queue: &streams.QueueTask{Do: c.do}}); e.allowed(c.asker) != c.may {
 			t.Errorf("%s may have %q done: %v", c.asker, c.do, !c.may)
 		}
 	}

@@ -3,6 +3,8 @@ package qmgr
 import (
 	"context"
 	"time"
+
+	"ferry/internal/qmgr/streams"
 )
 
 // Passing describes the present faults of the queue manager's cluster. It returns "" if there are none, and for a queue
@@ -44,13 +46,13 @@ func (s *Server) Patience() time.Duration {
 }
 
 // Members returns the queue managers of the cluster, or this one alone, and then those at the other end of channels.
-func (s *Server) Members(ctx context.Context) ([]Member, error) {
-	var linked []Member
+func (s *Server) Members(ctx context.Context) ([]streams.Member, error) {
+	var linked []streams.Member
 	if s.forwarder != nil {
 		linked = s.forwarder.linked()
 	}
 	if s.member == nil {
-		return append([]Member{figuresOf(s.disk, s.URL(), nil).Member}, linked...), nil
+		return append([]streams.Member{figuresOf(s.disk, s.URL(), nil).Member}, linked...), nil
 	}
 	all, err := s.member.all(ctx)
 	if err != nil {

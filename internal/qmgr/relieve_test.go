@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -19,8 +20,8 @@ import (
 func smallQueue(t *testing.T, s *Server, perSubject, all int64) *Conn {
 	t.Helper()
 	c := connect(t, ConnConfig{Server: s})
-	cfg := streams[0]
-	if cfg.Name != string(StreamCommand) || cfg.MaxMsgsPerSubject <= 0 || cfg.MaxMsgs <= 0 || !cfg.DiscardNewPerSubject {
+	cfg := streams.All[0]
+	if cfg.Name != string(streams.StreamCommand) || cfg.MaxMsgsPerSubject <= 0 || cfg.MaxMsgs <= 0 || !cfg.DiscardNewPerSubject {
 		t.Fatalf("the queue of commands is not bounded: %+v", cfg)
 	}
 	cfg.MaxMsgsPerSubject, cfg.MaxMsgs = perSubject, all
@@ -85,7 +86,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	put("ferry.control.ALPHA.ANN", 1)
 	put("ferry.command.NOBODY.ANN", 9)
 	put("ferry.command.READER.ANN", 1)
-	if _, err := c.keeper.durable(ctx, Commands("READER")); err != nil {
+	if _, err := c.keeper.Durable(ctx, streams.Commands("READER")); err != nil {
 		t.Fatal(err)
 	}
 	if gone, err := c.Relieve(ctx, keep); gone != 0 || err != nil {
@@ -97,7 +98,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	if gone, err := c.Relieve(ctx, keep); gone != 21 || err != nil {
 		t.Errorf("%d are removed, %v", gone, err)
 	}
-	left := func(stream Stream) map[string]uint64 {
+	left := func(stream streams.Stream) map[string]uint64 {
 		s, err := c.control.js().Stream(ctx, string(stream))
 		if err != nil {
 			t.Fatal(err)
@@ -108,15 +109,15 @@ func TestStrangersGiveWay(t *testing.T) {
 		}
 		return info.State.Subjects
 	}
-	if got := left(StreamCommand); !maps.Equal(got, map[string]uint64{"ferry.command.ALPHA.ANN": 7, "ferry.command.READER.ANN": 1}) {
+	if got := left(streams.StreamCommand); !maps.Equal(got, map[string]uint64{"ferry.command.ALPHA.ANN": 7, "ferry.command.READER.ANN": 1}) {
 		t.Errorf("left are %v", got)
 	}
-	if got := left(StreamControl); len(got) != 2 {
+	if got := left(streams.StreamControl); len(got) != 2 {
 		t.Errorf("the stream of controls has room, and left are %v", got)
 	}
 
 	// The same holds for cancels and administration, which have a stream of their own.
-	cfg := streams[1]
+	cfg := streams.All[1]
 	cfg.MaxMsgs = 5
 	if _, err := c.control.js().UpdateStream(ctx, cfg); err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	if gone, err := c.Relieve(ctx, keep); gone != 2 || err != nil {
 		t.Errorf("of controls %d are removed, %v", gone, err)
 	}
-	if got := left(StreamControl); !maps.Equal(got, map[string]uint64{"ferry.control.ALPHA.ANN": 1}) {
+	if got := left(streams.StreamControl); !maps.Equal(got, map[string]uint64{"ferry.control.ALPHA.ANN": 1}) {
 		t.Errorf("of controls left are %v", got)
 	}
 }
@@ -145,7 +146,7 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 	}
 	left := func() (all []string) {
 		t.Helper()
-		for _, stream := range commandStreams {
+		for _, stream := range streams.CommandStreams {
 			st, err := c.control.js().Stream(ctx, string(stream))
 			if err != nil {
 				t.Fatal(err)
@@ -178,7 +179,7 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 	if got := left(); !slices.Equal(got, []string{"ferry.command.EVE.bob", "ferry.control.BETA.bob"}) {
 		t.Errorf("left of an agent are %v", got)
 	}
-	_, err := s.answers.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &storeTask{Do: storeClear}}))
+	_, err := s.answers.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &streams.StoreTask{Do: streams.StoreClear}}))
 	must(t, err)
 	if got := left(); len(got) > 0 {
 		t.Errorf("left of the messages that bob has withdrawn are %v", got)

@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
 )
 
@@ -32,7 +34,7 @@ type removal struct {
 const (
 	memoryLook = 100 * time.Millisecond
 	// removeWait bounds the wait for the cluster's leader, which does not answer while another one is elected. It is
-	// shorter than apiTimeout, so that the asker gets the reason.
+	// shorter than streams.APITimeout, so that the asker gets the reason.
 	removeWait = 3 * time.Second
 )
 
@@ -79,7 +81,7 @@ func (m *member) remove(ctx context.Context, r removal) error {
 		if kept {
 			return nil
 		}
-		if sleep(ctx, memoryLook, nil) {
+		if sleep.For(ctx, memoryLook, nil) {
 			return transfer.Errorf(transfer.KindTimeout, "queue manager %s was removed, and %s has not noted that yet", r.Name, s.cfg.name).WithHint("do it again")
 		}
 	}
@@ -138,7 +140,7 @@ func (m *member) gone(names ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range names {
-		if len(name) <= maxToken && !slices.Contains(m.removed, name) && !slices.Contains(m.note.Removed, name) && len(m.removed) < maxRemoved {
+		if len(name) <= streams.MaxToken && !slices.Contains(m.removed, name) && !slices.Contains(m.note.Removed, name) && len(m.removed) < maxRemoved {
 			m.removed = append(m.removed, name)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/space"
 	"ferry/internal/transfer"
@@ -24,18 +25,14 @@ import (
 
 // Limits of the embedded queue manager.
 const (
-	serverMaxPayload = 2 << 20  // bytes of one message: a chunk of 1 MiB and its frames
-	serverMaxPending = 64 << 20 // bytes held for one connection before it is cut
-	serverMaxMemory  = 64 << 20 // bytes of memory-only streams; Ferry has none
-	defaultMaxStore  = 8 << 30
-	minMaxStore      = 1 << 30 // the reservations by the streams' limits, and room beside them
-	maxConsumers     = 20000   // of one stream; the library stops at 1,000
-	writeDeadline    = 30 * time.Second
-	minStrangers     = 4
-	minOfOne         = 8
-	maxOfOne         = 2048
-	maxStrangersIn   = 1024
-	fewClients       = 64 // with a lower limit of clients, none are reserved for strangers
+	defaultMaxStore = 8 << 30
+	minMaxStore     = 1 << 30 // the reservations by the streams' limits, and room beside them
+	writeDeadline   = 30 * time.Second
+	minStrangers    = 4
+	minOfOne        = 8
+	maxOfOne        = 2048
+	maxStrangersIn  = 1024
+	fewClients      = 64 // with a lower limit of clients, none are reserved for strangers
 )
 
 // ServerConfig is the configuration of the embedded queue manager.
@@ -150,9 +147,9 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 			transfer.FormatBytes(cfg.MaxStore), cfg.Name, transfer.FormatBytes(minMaxStore))
 	}
 
-	if cfg.MaxStored != 0 && (cfg.MaxStored < MinMaxStored || cfg.MaxStored > cfg.MaxStore-minMaxStore) {
+	if cfg.MaxStored != 0 && (cfg.MaxStored < streams.MinMaxStored || cfg.MaxStored > cfg.MaxStore-minMaxStore) {
 		return nil, transfer.Errorf(transfer.KindUsage, "%s for stored delivery do not fit queue manager %s: from %s to %s do",
-			transfer.FormatBytes(cfg.MaxStored), cfg.Name, transfer.FormatBytes(MinMaxStored), transfer.FormatBytes(cfg.MaxStore-minMaxStore))
+			transfer.FormatBytes(cfg.MaxStored), cfg.Name, transfer.FormatBytes(streams.MinMaxStored), transfer.FormatBytes(cfg.MaxStore-minMaxStore))
 	}
 
 	opts := &server.Options{
@@ -164,12 +161,12 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		SyncAlways: true,
 		// Explicit limits: by default the library takes three quarters of the
 		// memory and all of the disk.
-		JetStreamMaxMemory:     serverMaxMemory,
+		JetStreamMaxMemory:     streams.MaxMemory,
 		JetStreamMaxStore:      cfg.MaxStore,
-		JetStreamLimits:        server.JSLimitOpts{DefaultMaxConsumers: maxConsumers},
+		JetStreamLimits:        server.JSLimitOpts{DefaultMaxConsumers: streams.MaxConsumers},
 		DisableJetStreamBanner: true,
-		MaxPayload:             serverMaxPayload,
-		MaxPending:             serverMaxPending,
+		MaxPayload:             streams.MaxPayload,
+		MaxPending:             streams.MaxPending,
 		MaxConn:                cfg.members(),
 		PingInterval:           20 * time.Second,
 		MaxPingsOut:            3,
@@ -372,7 +369,7 @@ func (s *Server) memberConfig() memberConfig {
 		},
 		claims: func() roles.Claims { return claimsOf(s) }, admit: s.admit,
 		ensure: func(ctx context.Context) error {
-			_, err := s.answers.registrar.keeper.ensure(ctx)
+			_, err := s.answers.registrar.keeper.Ensure(ctx)
 			return err
 		}}
 }
@@ -393,7 +390,7 @@ func (s *Server) channelsConfig() channelsConfig {
 func (s *Server) forwardConfig() forwardConfig {
 	cfg := forwardConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.accountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.ownConn, NS: s.ns,
 		Channels: s.channels, Places: s.channels.places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.take, URL: s.URL, Standing: func() string { return standingOf(s.disk) },
-		Found: func(finding string) bool { return s.findings.add(finding, time.Now()) }, Log: s.cfg.Log}
+		Found: func(finding string) bool { return s.findings.Add(finding, time.Now()) }, Log: s.cfg.Log}
 	if s.cfg.Cluster != nil {
 		cfg.Cluster = s.cfg.Cluster.Name
 	}

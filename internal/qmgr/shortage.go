@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/space"
 	"ferry/internal/transfer"
 )
@@ -34,23 +35,9 @@ const (
 	spareInodes = 16
 )
 
-// failedCalls are the errors of system calls that do not depend on the content of a file.
-var failedCalls = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO,
-	syscall.EROFS, syscall.EACCES, syscall.EPERM}
-
-// failedCall returns the error of a system call in a text of the server; 0 for none.
-func failedCall(text string) syscall.Errno {
-	for _, errno := range failedCalls {
-		if strings.Contains(text, errno.Error()) {
-			return errno
-		}
-	}
-	return 0
-}
-
-// failedCall keeps the first line about a failed system call, and every one about a batch that is half stored.
+// streams.FailedCall keeps the first line about a failed system call, and every one about a batch that is half stored.
 func (l *serverLog) failedCall(line string) {
-	if half := strings.Contains(line, halfBatch); half || failedCall(line) != 0 {
+	if half := strings.Contains(line, halfBatch); half || streams.FailedCall(line) != 0 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.calls == "" || half {
@@ -69,7 +56,7 @@ func (l *serverLog) failed() string {
 // store: the streams may be sound, and stay in their places.
 func (x *examination) inconclusive(damaged map[string]bool, dir string) error {
 	line := x.log.failed()
-	errno := failedCall(line)
+	errno := streams.FailedCall(line)
 	if len(damaged) == 0 || errno == 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -69,7 +70,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 		publish(n+1, false)
 	}
 	qmgrtest.Eventually(t, "the staged messages are written", func() bool {
-		names, err := filepath.Glob(filepath.Join(s.streamDir(dir, queueStream("Q")), batchesDir, "*", "msgs", "1.blk"))
+		names, err := filepath.Glob(filepath.Join(s.streamDir(dir, streams.QueueStream("Q")), batchesDir, "*", "msgs", "1.blk"))
 		if err != nil || len(names) != 1 {
 			return false
 		}
@@ -80,7 +81,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 	must(t, os.CopyFS(copied, os.DirFS(dir)))
 	publish(9, false) // the server drops the batch, and the goroutines that it has for it
 	if half {
-		msgs := filepath.Join(s.streamDir(copied, queueStream("Q")), "msgs")
+		msgs := filepath.Join(s.streamDir(copied, streams.QueueStream("Q")), "msgs")
 		data, err := os.ReadFile(filepath.Join(msgs, "1.blk"))
 		must(t, err)
 		first := int64(binary.LittleEndian.Uint32(data) &^ (1 << 31)) // bytes of the first record; the bit marks headers
@@ -98,7 +99,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 func messagesOf(t *testing.T, s *Server) (all []string) {
 	t.Helper()
 	c := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination})
-	st, err := c.control.js().Stream(t.Context(), queueStream("Q"))
+	st, err := c.control.js().Stream(t.Context(), streams.QueueStream("Q"))
 	must(t, err)
 	must(t, each(t.Context(), st, func(m *jetstream.RawStreamMsg) error { all = append(all, string(m.Data)); return nil }))
 	return all
@@ -149,19 +150,19 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 	s, err := disk.start(t, t.TempDir())
 	must(t, err)
 	r := s.answers.registrar
-	ask := func(task queueTask) error {
+	ask := func(task streams.QueueTask) error {
 		t.Helper()
 		task.Span = wire.QueueSpan{Queue: "Q", Group: "g", Last: task.Span.Last}
 		_, err := r.do(qmgrtest.Context(t), wire.Coordination, wire.Marshal(errand{V: 1, Op: opQueue, Queue: &task}))
 		return err
 	}
-	must(t, ask(queueTask{Do: queueCreate}))
-	must(t, ask(queueTask{Do: queuePut, Data: []byte("one")}))
+	must(t, ask(streams.QueueTask{Do: streams.QueueCreate}))
+	must(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("one")}))
 	disk.left.Store(spareBytes - 1)
-	qmgrtest.WantKind(t, ask(queueTask{Do: queuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
-	_, err = r.store(qmgrtest.Context(t), "ALPHA", storeTask{Do: storeOutgoing})
+	qmgrtest.WantKind(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
+	_, err = r.store(qmgrtest.Context(t), "ALPHA", streams.StoreTask{Do: streams.StoreOutgoing})
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager")
-	must(t, ask(queueTask{Do: queueTake, Span: wire.QueueSpan{Last: 1}}))
+	must(t, ask(streams.QueueTask{Do: streams.QueueTake, Span: wire.QueueSpan{Last: 1}}))
 
 	disk.left.Store(spareBytes + 2*(3000+frameBytes))
 	done, err := r.room(3000, 1)
@@ -192,9 +193,9 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 	}
 	_, err = QueuesOf(manager).Create(ctx, "HUGE", 1<<40, 0)
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "no room for the queue HUGE of 1.0 TiB")
-	for name, keep := range map[string]func(*Conn) keeper{
-		"asked":   func(c *Conn) keeper { return asker{c} },
-		"library": func(c *Conn) keeper { return library{js: c.control.js} },
+	for name, keep := range map[string]func(*Conn) streams.Keeper{
+		"asked":   func(c *Conn) streams.Keeper { return asker{c} },
+		"library": func(c *Conn) streams.Keeper { return streams.Library{JS: c.control.js} },
 	} {
 		manager.keeper, agent.keeper = keep(manager), keep(agent)
 		put := func(q transfer.QueueName) error {
@@ -226,7 +227,7 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 // The text of a failed system call in the server's answer is not the limit of a queue.
 func TestFailedWriteIsNotFullQueue(t *testing.T) {
 	for text, full := range map[string]bool{"maximum bytes exceeded": true, "write x.blk: no space left on device": false, "write x.blk: input/output error": false} {
-		err := fullQueue(&jetstream.APIError{ErrorCode: codeStoreMaxBytes, Description: text}, "Q")
+		err := streams.FullQueue(&jetstream.APIError{ErrorCode: streams.CodeStoreMaxBytes, Description: text}, "Q")
 		if is := transfer.KindOf(err) == transfer.KindNoSpace; is != full {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -203,7 +204,7 @@ func commandsOverSlowLine(t *testing.T) string {
 	}
 	before := line.carried.Load()
 	got := make(chan Delivery, 10)
-	stop := consumeWith(t, far, Commands("FAR"), func(d Delivery) { got <- d; d.Ack() })
+	stop := consumeWith(t, far, streams.Commands("FAR"), func(d Delivery) { got <- d; d.Ack() })
 	defer stop()
 	for _, want := range []string{large, "small", large} {
 		if d := qmgrtest.Receive(t, "a command", got); string(d.Data) != want || d.Attempts != 1 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -20,12 +21,12 @@ func storing(t *testing.T, most int64) (*Server, *Conn) {
 	return s, connect(t, ConnConfig{Server: s, Name: "ALPHA"})
 }
 
-func putOn(t *testing.T, c *Conn, of *Shelf, n int, size int) error {
+func putOn(t *testing.T, c *Conn, of *streams.Shelf, n int, size int) error {
 	t.Helper()
 	for k := range n {
 		data := make([]byte, size)
 		copy(data, fmt.Sprint(k+1, " "))
-		if err := StoreOf(c, "ALPHA").Put("", of.subject(), data).Wait(qmgrtest.Context(t)); err != nil {
+		if err := StoreOf(c, "ALPHA").Put("", of.Subject(), data).Wait(qmgrtest.Context(t)); err != nil {
 			return err
 		}
 	}
@@ -33,7 +34,7 @@ func putOn(t *testing.T, c *Conn, of *Shelf, n int, size int) error {
 }
 
 // readAll reads a shelf from a message on, in small pieces.
-func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
+func readAll(t *testing.T, s *StoreAt, of streams.Shelf, from uint64) (all []Stored) {
 	t.Helper()
 	var a Assembly
 	for spent := false; !spent; {
@@ -58,13 +59,13 @@ func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
 }
 
 func TestStoreKeepsUntilTrimmed(t *testing.T) {
-	_, c := storing(t, MinMaxStored)
+	_, c := storing(t, streams.MinMaxStored)
 	ctx := qmgrtest.Context(t)
 	alpha, beta := StoreOf(c, "ALPHA"), StoreOf(c, "BETA")
-	one := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	one := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	two := one
 	two.ID[0], two.Epoch = 2, 7
-	for _, sh := range []Shelf{one, two} {
+	for _, sh := range []streams.Shelf{one, two} {
 		if err := putOn(t, c, &sh, 40, 1000); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +93,7 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 	}
 
 	out, err := alpha.Sent(ctx, "")
-	if err != nil || len(out.Shelves) != 2 || out.Shelves[0].To != "BETA" || out.Mark != v.Mark || out.Share != MinMaxStored/2 || out.Used != 50*(MaxStoredMessage+storedOverhead) {
+	if err != nil || len(out.Shelves) != 2 || out.Shelves[0].To != "BETA" || out.Mark != v.Mark || out.Share != streams.MinMaxStored/2 || out.Used != 50*(streams.MaxStoredMessage+streams.StoredOverhead) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if err := beta.Trim(ctx, one, 0); err != nil {
@@ -105,9 +106,9 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 
 // A purge names epochs: messages of a later epoch stay (scenario 17).
 func TestStorePurgeNamesEpochs(t *testing.T) {
-	_, c := storing(t, MinMaxStored)
+	_, c := storing(t, streams.MinMaxStored)
 	ctx := qmgrtest.Context(t)
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
 	for sh.Epoch = 1; sh.Epoch <= 11; sh.Epoch++ {
 		if err := putOn(t, c, &sh, 1, 10); err != nil {
 			t.Fatal(err)
@@ -123,22 +124,22 @@ func TestStorePurgeNamesEpochs(t *testing.T) {
 }
 
 func TestStoreIsBounded(t *testing.T) {
-	_, c := storing(t, MinMaxStored)
+	_, c := storing(t, streams.MinMaxStored)
 	ctx := qmgrtest.Context(t)
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
 	for err == nil {
-		err = putOn(t, c, &sh, 1, MaxStoredMessage)
+		err = putOn(t, c, &sh, 1, streams.MaxStoredMessage)
 	}
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
 	v, err := StoreOf(c, "BETA").Incoming(ctx)
-	if err != nil || int64(v.Shelves[0].Messages)*MaxStoredMessage > MinMaxStored/4 {
+	if err != nil || int64(v.Shelves[0].Messages)*streams.MaxStoredMessage > streams.MinMaxStored/4 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	for err == nil {
 		sh.ID[0]++
 		for err == nil || (transfer.KindOf(err) == transfer.KindNoSpace && sh.ID[0] < 6) {
-			if err = putOn(t, c, &sh, 1, MaxStoredMessage); err != nil {
+			if err = putOn(t, c, &sh, 1, streams.MaxStoredMessage); err != nil {
 				break
 			}
 		}
@@ -147,11 +148,11 @@ func TestStoreIsBounded(t *testing.T) {
 		}
 	}
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the store of the queue manager has no room: maximum ")
-	qmgrtest.WantKind(t, putOn(t, c, &sh, 1, MaxStoredMessage+storedOverhead+1), transfer.KindTooLarge)
-	if err := StoreOf(c, "BETA").Trim(ctx, Shelf{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
+	qmgrtest.WantKind(t, putOn(t, c, &sh, 1, streams.MaxStoredMessage+streams.StoredOverhead+1), transfer.KindTooLarge)
+	if err := StoreOf(c, "BETA").Trim(ctx, streams.Shelf{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := putOn(t, c, &sh, 1, MaxStoredMessage); err != nil {
+	if err := putOn(t, c, &sh, 1, streams.MaxStoredMessage); err != nil {
 		t.Errorf("there is room again: %v", err)
 	}
 }
@@ -159,9 +160,9 @@ func TestStoreIsBounded(t *testing.T) {
 // The contents of the store outlive the queue manager, and its size follows the setting.
 func TestStoreOutlivesItsManager(t *testing.T) {
 	dir := t.TempDir()
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	mark := ""
-	for n, most := range []int64{MinMaxStored, 2 * MinMaxStored} {
+	for n, most := range []int64{streams.MinMaxStored, 2 * streams.MinMaxStored} {
 		s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, MaxStored: most, Log: qmgrtest.Log(t)})
 		if err != nil {
 			t.Fatal(err)
@@ -186,9 +187,9 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 
 // One agent with very many shelves does not hide those of others.
 func TestStoreListIsFair(t *testing.T) {
-	_, c := storing(t, MinMaxStored)
-	sh := Shelf{From: "HOSTILE", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	for n := range storeListMost + 100 {
+	_, c := storing(t, streams.MinMaxStored)
+	sh := streams.Shelf{From: "HOSTILE", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	for n := range streams.StoreListMost + 100 {
 		sh.ID[1], sh.ID[2] = byte(n>>8), byte(n)
 		if err := putOn(t, c, &sh, 1, 10); err != nil {
 			t.Fatal(err)
@@ -199,7 +200,7 @@ func TestStoreListIsFair(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := StoreOf(c, "BETA").Incoming(qmgrtest.Context(t))
-	if err != nil || len(v.Shelves) != storeListMost {
+	if err != nil || len(v.Shelves) != streams.StoreListMost {
 		t.Fatalf("%d shelves, %v", len(v.Shelves), err)
 	}
 	for _, s := range v.Shelves {
@@ -212,30 +213,30 @@ func TestStoreListIsFair(t *testing.T) {
 
 // An errand on the store affects only the asker's own part.
 func TestStoreErrandsAreOnesOwn(t *testing.T) {
-	s, c := storing(t, MinMaxStored)
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	s, c := storing(t, streams.MinMaxStored)
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	if err := putOn(t, c, &sh, 2, 10); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(who string, task storeTask) error {
+	ask := func(who string, task streams.StoreTask) error {
 		_, err := s.answers.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opStore, Store: &task}))
 		return err
 	}
-	for _, task := range []storeTask{
-		{Do: storePurge, Peer: "BETA", ID: sh.ID, Epoch: 9}, {Do: storePurge, Peer: "ALPHA", ID: sh.ID, Epoch: 9},
-		{Do: storeTrim, Peer: "ALPHA", ID: sh.ID, Epoch: 1}, {Do: storeTrim, Peer: "BETA", ID: sh.ID, Epoch: 1},
+	for _, task := range []streams.StoreTask{
+		{Do: streams.StorePurge, Peer: "BETA", ID: sh.ID, Epoch: 9}, {Do: streams.StorePurge, Peer: "ALPHA", ID: sh.ID, Epoch: 9},
+		{Do: streams.StoreTrim, Peer: "ALPHA", ID: sh.ID, Epoch: 1}, {Do: streams.StoreTrim, Peer: "BETA", ID: sh.ID, Epoch: 1},
 	} {
 		if err := ask("GAMMA", task); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, task := range []storeTask{{Do: storePurge, ID: sh.ID, Epoch: 9}, {Do: storeTrim, Peer: "*", ID: sh.ID}, {Do: storeTrim, Peer: ">", ID: sh.ID}, {Do: "drop", Peer: "BETA"}} {
+	for _, task := range []streams.StoreTask{{Do: streams.StorePurge, ID: sh.ID, Epoch: 9}, {Do: streams.StoreTrim, Peer: "*", ID: sh.ID}, {Do: streams.StoreTrim, Peer: ">", ID: sh.ID}, {Do: "drop", Peer: "BETA"}} {
 		if ask("ALPHA", task) == nil {
 			t.Errorf("%+v is done", task)
 		}
 	}
-	qmgrtest.WantKind(t, ask("coordination", storeTask{Do: storeOutgoing}), transfer.KindDenied)
-	qmgrtest.WantKind(t, ask("ann@host", storeTask{Do: storeOutgoing}), transfer.KindDenied)
+	qmgrtest.WantKind(t, ask("coordination", streams.StoreTask{Do: streams.StoreOutgoing}), transfer.KindDenied)
+	qmgrtest.WantKind(t, ask("ann@host", streams.StoreTask{Do: streams.StoreOutgoing}), transfer.KindDenied)
 	if v, err := StoreOf(c, "BETA").Incoming(qmgrtest.Context(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 2 {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -244,11 +245,11 @@ func TestStoreErrandsAreOnesOwn(t *testing.T) {
 // Messages from and for an agent are removed when it is no agent any more. Only coordination and the authority may
 // order that.
 func TestStoreIsClearedOfAnAgent(t *testing.T) {
-	s, c := storing(t, MinMaxStored)
-	shelf := func(from, to transfer.AgentName) *Shelf {
-		return &Shelf{From: from, To: to, ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	s, c := storing(t, streams.MinMaxStored)
+	shelf := func(from, to transfer.AgentName) *streams.Shelf {
+		return &streams.Shelf{From: from, To: to, ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	}
-	for _, sh := range []*Shelf{shelf("ALPHA", "BETA"), shelf("BETA", "GAMMA"), shelf("ALPHA", "GAMMA")} {
+	for _, sh := range []*streams.Shelf{shelf("ALPHA", "BETA"), shelf("BETA", "GAMMA"), shelf("ALPHA", "GAMMA")} {
 		if err := putOn(t, c, sh, 2, 10); err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +267,7 @@ func TestStoreIsClearedOfAnAgent(t *testing.T) {
 		}
 	}
 	left := func() uint64 {
-		st, err := c.control.js().Stream(qmgrtest.Context(t), string(StreamStore))
+		st, err := c.control.js().Stream(qmgrtest.Context(t), string(streams.StreamStore))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -129,7 +130,7 @@ func (p *answerWait) over(is pulse, now time.Time) bool {
 }
 
 // storeErrand has the queue manager do a task with the store, and passes each of its answers to take.
-func (l *link) storeErrand(ctx context.Context, self string, t storeTask, answers int, size int64, take func(res storeResult, data []byte) error) error {
+func (l *link) storeErrand(ctx context.Context, self string, t streams.StoreTask, answers int, size int64, take func(res streams.StoreResult, data []byte) error) error {
 	body, err := json.Marshal(errand{V: 1, Op: opStore, Store: &t})
 	if err != nil {
 		return err
@@ -145,14 +146,14 @@ func (l *link) storeErrand(ctx context.Context, self string, t storeTask, answer
 }
 
 // readStoreAnswer reads an answer of storeErrand.
-func readStoreAnswer(answer []byte) (storeResult, []byte, error) {
+func readStoreAnswer(answer []byte) (streams.StoreResult, []byte, error) {
 	var res errandResult
 	head, data := cutLine(answer)
 	if err := json.Unmarshal(head, &res); err != nil || res.V != 1 || res.Error == nil && res.Store == nil {
-		return storeResult{}, nil, transfer.Errorf(transfer.KindVersion, "the queue manager's answer about its store cannot be read")
+		return streams.StoreResult{}, nil, transfer.Errorf(transfer.KindVersion, "the queue manager's answer about its store cannot be read")
 	}
 	if res.Error != nil {
-		return storeResult{}, nil, res.Error
+		return streams.StoreResult{}, nil, res.Error
 	}
 	return *res.Store, data, nil
 }

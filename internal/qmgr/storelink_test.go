@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestPatienceFollowsBytes(t *testing.T) {
 	began := time.Unix(1000, 0)
 	now := began
-	slow := newAnswerWait(MaxStoredMessage, pulse{}, now)
+	slow := newAnswerWait(streams.MaxStoredMessage, pulse{}, now)
 	for k := range 40 { // a byte every second, of a message that needs 33 s
 		if now = now.Add(time.Second); slow.over(pulse{in: int64(k + 1)}, now) {
 			t.Fatalf("the answer is given up after %s, and bytes come", now.Sub(began))
@@ -81,7 +82,7 @@ func TestReceiptsOfASlowChannel(t *testing.T) {
 // overTCP returns the connection of ALPHA, over TCP, to a queue manager that stores a little.
 func overTCP(t *testing.T) *Conn {
 	t.Helper()
-	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: MinMaxStored, Log: qmgrtest.Log(t)})
+	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: streams.MinMaxStored, Log: qmgrtest.Log(t)})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
@@ -94,7 +95,7 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
 	_, err := alpha.Outgoing(ctx, "ALPHA")
 	must(t, err)
-	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	sent := c.bulk.link.conn().Stats().OutBytes
 	must(t, putOn(t, c, &sh, 8, 100_000))
 	if n := c.bulk.link.conn().Stats().OutBytes - sent; n < 800_000 {
@@ -115,7 +116,7 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	c := overTCP(t)
 	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
-	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	const size = 200_000
 	must(t, putOn(t, c, &sh, 3, size))
 	var a Assembly
@@ -194,14 +195,14 @@ func TestAssembly(t *testing.T) {
 func TestAReadingOfWholeMessages(t *testing.T) {
 	c := overTCP(t)
 	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
-	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	other := sh
 	other.ID[0] = 2
 	must(t, putOn(t, c, &sh, 40, 100_000))
 	must(t, putOn(t, c, &other, 3, 10))
-	read := func(of Shelf, from uint64) (all []uint64, spent bool) {
+	read := func(of streams.Shelf, from uint64) (all []uint64, spent bool) {
 		t.Helper()
-		spent, err := alpha.Read(ctx, Reading{Shelf: of, From: from, Most: wholeFrom, Piece: MaxStoredMessage}, func(p Part) {
+		spent, err := alpha.Read(ctx, Reading{Shelf: of, From: from, Most: wholeFrom, Piece: streams.MaxStoredMessage}, func(p Part) {
 			if p.Begin != 0 || p.Size != len(p.Data) {
 				t.Errorf("a part of %d bytes from %d of %d", len(p.Data), p.Begin, p.Size)
 			}
@@ -235,7 +236,7 @@ func TestAReadingOfWholeMessages(t *testing.T) {
 
 	// The rest of a message that has come in part comes alone: whole messages can follow.
 	n := 0
-	_, err := alpha.Read(ctx, Reading{Shelf: sh, From: 7, Begin: 30_000, Rest: 70_000, Most: wholeFrom, Piece: MaxStoredMessage}, func(p Part) {
+	_, err := alpha.Read(ctx, Reading{Shelf: sh, From: 7, Begin: 30_000, Rest: 70_000, Most: wholeFrom, Piece: streams.MaxStoredMessage}, func(p Part) {
 		if n += len(p.Data); p.Number != 7 {
 			t.Errorf("a part of message %d came", p.Number)
 		}

@@ -8,123 +8,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
 )
 
-// A Stream is the name of one of the durable queues.
-type Stream string
-
-// The streams.
 const (
-	// StreamCommand holds ferry.command.> until the agent has acknowledged each message, 14 days at most; 5,000 for one
-	// agent of one principal.
-	StreamCommand Stream = roles.StreamCommand
-	// StreamControl holds ferry.control.> likewise. Cancels and administration have room that requests cannot take.
-	StreamControl Stream = roles.StreamControl
-	// StreamEvent holds ferry.event.>, the newest 256 MiB of it.
-	StreamEvent Stream = roles.StreamEvent
-	// StreamOwner holds ferry.owner.>, the newest message of each subject: the owner of a name. A decision by an owner
-	// needs the answer of the leader, as a replica may be behind: there is no AllowDirect.
-	StreamOwner Stream = roles.StreamOwner
-	// StreamHold holds ferry.hold.>: the holds of messages of application queues.
-	StreamHold Stream = roles.StreamHold
-)
-
-const (
-	maxMsgSize      = 1258291 // bytes; 1.2 MiB: a request of 1 MiB and its envelope
-	maxOwnerSize    = 64 << 10
-	commandMaxBytes = 512 << 20
-	commandMaxMsgs  = 200_000
-	commandMaxSame  = 5_000 // for one agent, of one principal; also of controls
-	controlMaxBytes = 64 << 20
-	controlMaxMsgs  = 100_000
-	eventMaxBytes   = 256 << 20
-	holdMaxBytes    = 64 << 20 // some 150,000 holds
-	commandMaxAge   = 14 * 24 * time.Hour
-	duplicateWindow = 2 * time.Minute
-
-	apiTimeout   = 5 * time.Second // of one request to JetStream
 	publishPause = 250 * time.Millisecond
 )
-
-// streams are the streams that Ensure makes. Streams that an operator has made before with other limits stay as they
-// are. In a cluster they have three replicas, once it has as many members (library.raise).
-var streams = []jetstream.StreamConfig{
-	commandConfig(StreamCommand, "requests", "ferry.command.>", commandMaxBytes, commandMaxMsgs),
-	commandConfig(StreamControl, "cancels and administration", "ferry.control.>", controlMaxBytes, controlMaxMsgs),
-	{
-		Name:         string(StreamEvent),
-		Description:  "Ferry: audit batches and monitor events",
-		Subjects:     []string{"ferry.event.>"},
-		Retention:    jetstream.LimitsPolicy,
-		Storage:      jetstream.FileStorage,
-		Replicas:     1,
-		MaxConsumers: maxConsumers,
-		MaxMsgs:      -1,
-		MaxBytes:     eventMaxBytes,
-		MaxMsgSize:   maxMsgSize,
-		Discard:      jetstream.DiscardOld,
-		Duplicates:   duplicateWindow,
-	},
-	{
-		Name:              string(StreamOwner),
-		Description:       "Ferry: which instance has an agent's name",
-		Subjects:          []string{"ferry.owner.*"},
-		Retention:         jetstream.LimitsPolicy,
-		Storage:           jetstream.FileStorage,
-		Replicas:          1,
-		MaxConsumers:      maxConsumers,
-		MaxMsgs:           -1,
-		MaxMsgsPerSubject: 1,
-		MaxBytes:          -1,
-		MaxMsgSize:        maxOwnerSize + 1024, // and its headers
-		Discard:           jetstream.DiscardOld,
-		Duplicates:        duplicateWindow,
-	},
-	{
-		Name:              string(StreamHold),
-		Description:       "Ferry: holds of messages of application queues",
-		Subjects:          []string{"ferry.hold.>"},
-		Retention:         jetstream.LimitsPolicy,
-		Storage:           jetstream.FileStorage,
-		Replicas:          1,
-		MaxConsumers:      maxConsumers,
-		MaxMsgs:           -1,
-		MaxMsgsPerSubject: 1,
-		MaxBytes:          holdMaxBytes,
-		MaxMsgSize:        8 << 10,
-		Discard:           jetstream.DiscardNew,
-		Duplicates:        duplicateWindow,
-		AllowMsgTTL:       true,
-	},
-}
-
-// commandConfig returns the configuration of a stream of commands for agents.
-func commandConfig(name Stream, holds, subjects string, maxBytes, maxMsgs int64) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:         string(name),
-		Description:  "Ferry: " + holds,
-		Subjects:     []string{subjects},
-		Retention:    jetstream.WorkQueuePolicy,
-		Storage:      jetstream.FileStorage,
-		Replicas:     1,
-		MaxConsumers: maxConsumers,
-		MaxMsgs:      maxMsgs,
-		MaxBytes:     maxBytes,
-		MaxAge:       commandMaxAge,
-		MaxMsgSize:   maxMsgSize,
-		Discard:      jetstream.DiscardNew,
-		Duplicates:   duplicateWindow,
-
-		MaxMsgsPerSubject:    commandMaxSame,
-		DiscardNewPerSubject: true,
-	}
-}
-
-// commandStreams are the streams of commands for agents. An agent obeys the first stream first: a withdrawal comes before
-// its request.
-var commandStreams = []Stream{StreamControl, StreamCommand}
 
 // Ensure makes the streams that are missing.
 func (c *Conn) Ensure(ctx context.Context) error {
@@ -134,22 +25,16 @@ func (c *Conn) Ensure(ctx context.Context) error {
 		return c.away()
 	}
 
-	before := map[string]mark{}
-	for _, cfg := range streams {
+	before := map[string]streams.Mark{}
+	for _, cfg := range streams.All {
 		before[cfg.Name] = c.witness.before(cfg.Name)
 	}
-	now, err := c.keeper.ensure(ctx)
+	now, err := c.keeper.Ensure(ctx)
 	for name, m := range now {
 		c.noticed(c.witness.look(name, before[name], m))
 	}
 	doubt(c)
 	return c.explain(err, "the streams", 0)
-}
-
-// markOf returns the mark of a stream.
-func markOf(s jetstream.Stream) mark {
-	info := s.CachedInfo()
-	return mark{info.Created, info.State.LastSeq, info.Config.Replicas}
 }
 
 // Enqueue stores a message durably on a subject of one of the streams and returns when the queue manager has it. It
@@ -189,7 +74,7 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || kind == transfer.KindUnknownAgent || c.ctx.Err() != nil {
 			return s, err
 		}
-		if sleep(ctx, publishPause, again) {
+		if sleep.For(ctx, publishPause, again) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return s, ctx.Err()
 			}
@@ -235,7 +120,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (ui
 	if err == nil {
 		c.amounts.stored.took(len(m.Data), began)
 	}
-	if err != nil && missing(err) {
+	if err != nil && streams.IsMissing(err) {
 		if err := c.Ensure(try); err != nil { // no stream was there to store it
 			err = c.explain(err, m.Subject, len(m.Data))
 			return 0, &transfer.Error{Kind: transfer.KindOf(err), Text: err.Error(), Err: errNotSent}

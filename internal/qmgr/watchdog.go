@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 )
 
@@ -29,7 +31,7 @@ type times struct {
 var defaultTimes = times{
 	probeEvery:    5 * time.Second,
 	probeTimeout:  probeTimeout,
-	ackWait:       ackWait,
+	ackWait:       streams.AckWait,
 	pullHeartbeat: 2 * time.Second,
 }
 
@@ -41,7 +43,7 @@ func (c *Conn) watch(l *link) {
 	before := l.socket.Load().pulse()
 	var cut *socket // the last one that was cut; the next connection replaces it
 	var s unanswered
-	for n := 1; !sleep(c.ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
+	for n := 1; !sleep.For(c.ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
 		sock := l.socket.Load()
 		if sock == cut {
 			continue
@@ -239,7 +241,7 @@ func (c *Conn) connected(first bool) {
 	if !first {
 		c.cfg.Log.Info("connected to the queue manager again", slog.String("at", here(c)))
 		c.learn(c.ctx)
-		ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
 		defer cancel()
 		if err := c.Ensure(ctx); err != nil {
 			c.cfg.Log.Warn("the queue manager's streams cannot be checked", slog.Any("error", err))
@@ -261,16 +263,4 @@ func (c *Conn) disconnected(why error) {
 	if c.cfg.OnDisconnect != nil {
 		c.cfg.OnDisconnect(why)
 	}
-}
-
-// sleep waits for d, less if wake is closed, and reports whether ctx has ended.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (ended bool) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-wake:
-	case <-t.C:
-	}
-	return ctx.Err() != nil
 }

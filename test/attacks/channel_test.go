@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 	"ferry/internal/wire"
@@ -122,7 +123,7 @@ func TestAHostileQueueManager(t *testing.T) {
 	}
 	must(t, bob.Enqueue(n.ctx, wire.CommandSubject("BETA", bob.Self()), "", []byte("the only one")))
 	got := make(chan string, 10)
-	go beta.Consume(n.ctx, qmgr.Commands("BETA"), func(d qmgr.Delivery) { got <- fmt.Sprint(d.Subject, " ", string(d.Data)); d.Ack() })
+	go beta.Consume(n.ctx, streams.Commands("BETA"), func(d qmgr.Delivery) { got <- fmt.Sprint(d.Subject, " ", string(d.Data)); d.Ack() })
 	select {
 	case first := <-got:
 		if first != "ferry.command.BETA.bob the only one" {

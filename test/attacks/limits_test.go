@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -181,7 +182,7 @@ func TestRoomComesBack(t *testing.T) {
 	read := make(chan struct{}, 1000)
 	const messages = 20
 	body := noise(1_000_000)
-	go alpha.Consume(t.Context(), qmgr.Controls("ALPHA"), func(d qmgr.Delivery) { d.Ack(); read <- struct{}{} })
+	go alpha.Consume(t.Context(), streams.Controls("ALPHA"), func(d qmgr.Delivery) { d.Ack(); read <- struct{}{} })
 	for i := range messages {
 		if err := bob.Enqueue(n.ctx, wire.ControlSubject("ALPHA", "bob"), "", body); err != nil {
 			t.Fatalf("message %d: %v", i, err)

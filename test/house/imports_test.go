@@ -40,13 +40,15 @@ var rows = []row{
 	{[]string{"internal/place"}, "the interfaces of a place for files: sender and receiver need them, and each place offers them"},
 	{[]string{"internal/content/conversion"}, "the conversion of a file: code pages and records, one after the other"},
 	{[]string{"internal/security/access", "internal/security/word"}, "the rights at an agent, from names, rules and the signed document that has them; the author of a message, by its signature"},
+	{[]string{"internal/qmgr/streams"},
+		"stores, queues and their readers; the rights that the authority has signed; a listener's address"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
 	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/security/identity", "internal/security/trust", "internal/security/policy", "internal/automation/variable", "internal/flow", "internal/sys/turns", "internal/content/digest", "internal/content/compress", "internal/content/codepage", "internal/content/record", "internal/sys/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/sys/clock", "internal/sys/failpoint", "internal/sys/filelock", "internal/sys/tcp", "internal/sys/spelling",
-		"internal/sys/quiet", "internal/sys/descriptor", "internal/security/keyfile", "internal/sys/space", "internal/content/textfile"},
-		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, its share of the open files, space that is left, or a text that a person wrote"},
+		"internal/sys/quiet", "internal/sys/descriptor", "internal/security/keyfile", "internal/sys/space", "internal/sys/sleep", "internal/content/textfile"},
+		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, its share of the open files, space that is left, a pause, or a text that a person wrote"},
 	{[]string{"internal/sys/dirsync", "internal/sys/posixacl"}, "whoever keeps files makes their names durable in one way, and reads their access control lists in one way"},
 }
 
@@ -60,7 +62,7 @@ type keeper struct {
 }
 
 var keepers = []keeper{
-	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/roles"},
+	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/roles", "internal/qmgr/streams"},
 		because: "the courier can be replaced only if the packages of one folder know its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "one package decides which data is durable, and when"},

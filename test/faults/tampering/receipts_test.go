@@ -18,6 +18,7 @@ import (
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/enrol"
@@ -171,7 +172,7 @@ func (s *stage) liar(way int, r *rand.Rand) *liar {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = l.conn.Consume(ctx, qmgr.Events(), l.receipt)
+		_ = l.conn.Consume(ctx, streams.Events(), l.receipt)
 	}()
 	l.stop = func() { drop(); cancel(); <-done; l.conn.Close() }
 	return l

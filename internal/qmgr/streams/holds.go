@@ -1,4 +1,4 @@
-package qmgr
+package streams
 
 import (
 	"cmp"
@@ -19,10 +19,6 @@ import (
 	"ferry/internal/wire"
 )
 
-// A hold keeps messages of a queue for one reader, so that no two readers get the same message. It holds one message
-// for `ferry queue get`, or the messages of a span for a transfer that removes them at its end. It is a message of
-// StreamHold, and so outlives the reader and takes no room of the queue. The maker of a hold looks at the others after
-// that. Of two holds that overlap, the older one is valid.
 const (
 	// holdOne is the time for which one message is held, beside the time that it needs on a link of holdRate bytes a
 	// second.
@@ -43,8 +39,8 @@ type heldSpan struct {
 	Number uint64 `json:"number,omitempty"` // of the hold before its first renewal; 0: it was not renewed
 }
 
-// holdsOf looks at the holds of the queue of a span, except those that a filter of subjects matches.
-func holdsOf(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, except string) (h holds, err error) {
+// HoldsOf looks at the holds of the queue of a span, except those that a filter of subjects matches.
+func HoldsOf(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, except string) (h holds, err error) {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(of.Holds()))
 	if err != nil {
 		return h, err
@@ -87,8 +83,8 @@ func matches(filter, subject string) bool {
 	return slices.EqualFunc(f, t, func(f, t string) bool { return f == "*" || f == t })
 }
 
-// meets returns an error if messages of a span are held already, by a hold that is older than one with a number.
-func (h *holds) meets(of *wire.QueueSpan, number uint64) error {
+// Meets returns an error if messages of a span are held already, by a hold that is older than one with a number.
+func (h *holds) Meets(of *wire.QueueSpan, number uint64) error {
 	for _, s := range h.spans {
 		apart := s.Group != "" && of.Group != "" && (s.Group != of.Group || s.Writer != "" && of.Writer != "" && s.Writer != of.Writer)
 		if s.Number < number && s.First <= of.Last && of.First <= s.Last && !apart {
@@ -104,8 +100,8 @@ func (h *holds) meets(of *wire.QueueSpan, number uint64) error {
 	return nil
 }
 
-// queueHold holds the messages of a span for a transfer of the task's ID.
-func (l library) queueHold(ctx context.Context, s, h jetstream.Stream, self string, t *queueTask) error {
+// QueueHold holds the messages of a span for a transfer of the task's ID.
+func (l Library) queueHold(ctx context.Context, s, h jetstream.Stream, self string, t *QueueTask) error {
 	if t.Span.Last == 0 || t.ID.IsZero() {
 		return transfer.Errorf(transfer.KindUsage, "which messages of the queue %s are held is not said", t.Span.Queue)
 	}
@@ -123,14 +119,14 @@ func (l library) queueHold(ctx context.Context, s, h jetstream.Stream, self stri
 	}
 	m := nats.NewMsg(t.Span.HoldOf(self, t.ID))
 	m.Data = data
-	number, err := l.hold(ctx, m, HoldSpan)
+	number, err := l.Hold(ctx, m, HoldSpan)
 	if err != nil {
 		return err
 	}
 	// A transfer that walks again picks other messages: its own earlier hold does not hinder it.
-	all, err := holdsOf(ctx, h, &t.Span, t.Span.HoldsOfTransfer(self, t.ID))
+	all, err := HoldsOf(ctx, h, &t.Span, t.Span.HoldsOfTransfer(self, t.ID))
 	if err == nil {
-		err = all.meets(&t.Span, number)
+		err = all.Meets(&t.Span, number)
 	}
 	if err != nil {
 		return errors.Join(h.Purge(ctx, jetstream.WithPurgeSubject(m.Subject)), err)
@@ -138,9 +134,9 @@ func (l library) queueHold(ctx context.Context, s, h jetstream.Stream, self stri
 	return nil
 }
 
-// queueRenew extends a part of a transfer's holds on a queue by another HoldSpan. A hold keeps its age. A hold that
+// QueueRenew extends a part of a transfer's holds on a queue by another HoldSpan. A hold keeps its age. A hold that
 // ends meanwhile is not made again. After is the subject where the part has ended; "": that was all.
-func (l library) queueRenew(ctx context.Context, h jetstream.Stream, self string, t *queueTask) (after string, err error) {
+func (l Library) queueRenew(ctx context.Context, h jetstream.Stream, self string, t *QueueTask) (after string, err error) {
 	info, err := h.Info(ctx, jetstream.WithSubjectFilter(t.Span.HoldsOfTransfer(self, t.ID)))
 	if err != nil {
 		return "", err
@@ -170,18 +166,18 @@ func (l library) queueRenew(ctx context.Context, h jetstream.Stream, self string
 		if m.Data, err = json.Marshal(span); err != nil {
 			return "", err
 		}
-		if _, err := l.hold(ctx, m, HoldSpan, jetstream.WithExpectLastSequencePerSubject(now.Sequence)); err != nil && !wrongSequence(err) {
+		if _, err := l.Hold(ctx, m, HoldSpan, jetstream.WithExpectLastSequencePerSubject(now.Sequence)); err != nil && !WrongSequence(err) {
 			return "", err
 		}
 	}
 	return "", nil
 }
 
-// hold stores a hold for a time.
-func (l library) hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
+// Hold stores a hold for a time.
+func (l Library) Hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
 	m.Header.Set(jetstream.MsgTTLHeader, fmt.Sprintf("%ds", int(d.Seconds())))
-	ack, err := l.js().PublishMsg(ctx, m, append(opts, jetstream.WithRetryAttempts(0))...)
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && isFull(api) {
+	ack, err := l.JS().PublishMsg(ctx, m, append(opts, jetstream.WithRetryAttempts(0))...)
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && IsFull(api) {
 		return 0, transfer.Errorf(transfer.KindBusy, "the queue manager holds messages for as many readers as it may: %s", api.Description)
 	}
 	if err != nil {
@@ -190,15 +186,15 @@ func (l library) hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ..
 	return ack.Sequence, nil
 }
 
-// queueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold. A message
+// QueueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold. A message
 // that is too large for Claim is not held: the hold would only keep others from sending it as a file for a minute.
-func (l library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *queueTask) (res queueResult, err error) {
+func (l Library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *QueueTask) (res QueueResult, err error) {
 	filter := t.Span.Filter()
-	all, err := holdsOf(ctx, h, &t.Span, "")
+	all, err := HoldsOf(ctx, h, &t.Span, "")
 	if err != nil {
 		return res, err
 	}
-	for next, seen := max(t.Span.First, 1), 0; seen < queueOnce; seen++ {
+	for next, seen := max(t.Span.First, 1), 0; seen < QueueOnce; seen++ {
 		some, err := getMessages(ctx, s, filter, next, 1)
 		if err != nil || len(some) == 0 {
 			return res, err
@@ -210,23 +206,23 @@ func (l library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *queue
 		}
 		if len(m.Data) > wire.MaxQueuePeek {
 			q := readQueued(m)
-			return queueResult{Message: &q}, nil
+			return QueueResult{Message: &q}, nil
 		}
 		subject := t.Span.HoldSubject(m.Sequence)
-		number, err := l.hold(ctx, nats.NewMsg(subject), holdOne+time.Duration(len(m.Data)/holdRate)*time.Second, jetstream.WithExpectLastSequencePerSubject(0))
-		if wrongSequence(err) {
+		number, err := l.Hold(ctx, nats.NewMsg(subject), holdOne+time.Duration(len(m.Data)/holdRate)*time.Second, jetstream.WithExpectLastSequencePerSubject(0))
+		if WrongSequence(err) {
 			continue
 		}
 		if err != nil {
 			return res, err
 		}
 		// Holds and removals that came before this hold show now.
-		if all, err = holdsOf(ctx, h, &t.Span, subject); err == nil {
+		if all, err = HoldsOf(ctx, h, &t.Span, subject); err == nil {
 			some, err = getMessages(ctx, s, filter, m.Sequence, 1)
 		}
 		if err == nil && len(some) > 0 && some[0].Sequence == m.Sequence && !all.covers(m) {
 			q := readQueued(m)
-			return queueResult{Message: &q, Number: number, behind: m.Data}, nil
+			return QueueResult{Message: &q, Number: number, Behind: m.Data}, nil
 		}
 		if err = errors.Join(err, h.Purge(ctx, jetstream.WithPurgeSubject(subject))); err != nil {
 			return res, err
@@ -235,14 +231,14 @@ func (l library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *queue
 	return res, nil
 }
 
-// wrongSequence reports whether a message was not stored because another one is the newest of its subject.
-func wrongSequence(err error) bool {
+// WrongSequence reports whether a message was not stored because another one is the newest of its subject.
+func WrongSequence(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	return errors.As(err, &api) && (api.ErrorCode == codeWrongSequence || api.ErrorCode == codeWrongSequenceOf)
 }
 
 // queueTakeHeld removes a message that was claimed, if its hold is still the one of the task's Number.
-func queueTakeHeld(ctx context.Context, s, h jetstream.Stream, t *queueTask) error {
+func queueTakeHeld(ctx context.Context, s, h jetstream.Stream, t *QueueTask) error {
 	subject := t.Span.HoldSubject(t.Span.Last)
 	hold, err := h.GetLastMsgForSubject(ctx, subject)
 	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -255,45 +251,4 @@ func queueTakeHeld(ctx context.Context, s, h jetstream.Stream, t *queueTask) err
 		return err
 	}
 	return h.Purge(ctx, jetstream.WithPurgeSubject(subject))
-}
-
-// Hold holds the messages of a span for a transfer, which removes them at its end. KindBusy: another transfer holds
-// some of them.
-func (q *Queues) Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) error {
-	of.First = cmp.Or(of.First, 1)
-	_, err := q.task(ctx, queueTask{Do: queueHold, Span: of, ID: id})
-	return err
-}
-
-// Renew extends a transfer's holds on a queue by another HoldSpan. Holds that have ended are not made again.
-func (q *Queues) Renew(ctx context.Context, queue transfer.QueueName, id transfer.ID) error {
-	for t := (queueTask{Do: queueRenew, Span: wire.QueueSpan{Queue: queue}, ID: id}); ; {
-		res, err := q.task(ctx, t)
-		if t.After = res.After; err != nil || t.After == "" {
-			return err
-		}
-	}
-}
-
-// Release ends the holds of a transfer on a queue.
-func (q *Queues) Release(ctx context.Context, queue transfer.QueueName, id transfer.ID) error {
-	_, err := q.task(ctx, queueTask{Do: queueRelease, Span: wire.QueueSpan{Queue: queue}, ID: id})
-	return err
-}
-
-// Claim holds the oldest message of a span that is not held yet, and returns it; nil: there is none. The hold lasts a
-// minute and the time of the message's bytes. Got removes the message with the hold of Claim. Of a message larger than
-// wire.MaxQueuePeek, Claim returns the size, and no hold.
-func (q *Queues) Claim(ctx context.Context, of wire.QueueSpan) (m *wire.QueueMessage, hold uint64, err error) {
-	res, err := q.task(ctx, queueTask{Do: queueClaim, Span: of})
-	if err == nil && res.Message != nil {
-		res.Message.Data = res.behind
-	}
-	return res.Message, res.Number, err
-}
-
-// Got removes a message of Claim. KindConflict: it is not held any more, and another reader may get it.
-func (q *Queues) Got(ctx context.Context, queue transfer.QueueName, mark string, number, hold uint64) error {
-	_, err := q.task(ctx, queueTask{Do: queueRemoveHeld, Span: wire.QueueSpan{Queue: queue, Mark: mark, Last: number}, Number: hold})
-	return err
 }

@@ -1,9 +1,10 @@
-package qmgr
+package streams
 
 import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,30 +13,27 @@ import (
 	"ferry/internal/wire"
 )
 
-// Error codes of JetStream that the client library does not name.
 const (
-	codeNoStorage     = 10023 // the server's or account's storage is used up
-	codeStorageLimit  = 10047
-	codeStoreMaxBytes = 10077 // the stream is full, or the sender's share of it
-	codeNotEnrolled   = 19404 // Ferry's own: the network has no such agent
-
-	codeWrongSequence   = 10071 // the newest message is not the expected one
-	codeWrongSequenceOf = 10164 // the same, while a cluster has not agreed yet on an earlier message
-
+	codeNoStorage         = 10023 // the server's or account's storage is used up
+	codeStorageLimit      = 10047
+	CodeStoreMaxBytes     = 10077 // the stream is full, or the sender's share of it
+	CodeNotEnrolled       = 19404 // Ferry's own: the network has no such agent
+	codeWrongSequence     = 10071 // the newest message is not the expected one
+	codeWrongSequenceOf   = 10164 // the same, while a cluster has not agreed yet on an earlier message
 	codeConsumerCreate    = 10012 // among others: a requested change is impossible
 	codeConsumerExists    = 10148
 	codeConsumerNotUnique = 10100 // another durable of a work queue has the filter
 	codeConsumerOffline   = 10195
-	codeStreamOffline     = 10118 // the server cannot use the stream, or a reader of it
-	codeStreamStopped     = 10194 // the same, with the reason
+	CodeStreamOffline     = 10118 // the server cannot use the stream, or a reader of it
+	CodeStreamStopped     = 10194 // the same, with the reason
 )
 
-// errNoJetStream is the error of Ensure for a NATS server without JetStream.
-var errNoJetStream = errors.New("the queue manager has no JetStream")
+// ErrNoJetStream is the error of Ensure for a NATS server without JetStream.
+var ErrNoJetStream = errors.New("the queue manager has no JetStream")
 
-// explain translates an error of the library on a connection that is there. Where names the queue manager, size is that
+// Explain translates an error of the library on a connection that is there. Where names the queue manager, size is that
 // of the message and limit that of any, in bytes.
-func explain(err error, where, subject string, size int, limit int64) error {
+func Explain(err error, where, subject string, size int, limit int64) error {
 	var e *transfer.Error
 	var api *jetstream.APIError
 	switch {
@@ -50,16 +48,16 @@ func explain(err error, where, subject string, size int, limit int64) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return silent(subject)
 	case errors.Is(err, nats.ErrMaxPayload):
-		return tooLarge(where, size, limit)
+		return TooLarge(where, size, limit)
 	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
-		return tooLarge(where, size, maxMsgSize)
-	case errors.As(err, &api) && api.ErrorCode == codeNotEnrolled:
+		return TooLarge(where, size, MaxMsgSize)
+	case errors.As(err, &api) && api.ErrorCode == CodeNotEnrolled:
 		return transfer.Errorf(transfer.KindUnknownAgent, "%s", api.Description).
 			WithHint("`ferry agent ls` lists the agents; `ferry token create --agent NAME` enrols one")
-	case errors.As(err, &api) && isFull(api) && strings.Contains(api.Description, "per subject"):
+	case errors.As(err, &api) && IsFull(api) && strings.Contains(api.Description, "per subject"):
 		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full: what waits in it is not being read", subject).
 			WithHint("start the agent, or withdraw what waits for it")
-	case errors.As(err, &api) && isFull(api):
+	case errors.As(err, &api) && IsFull(api):
 		return transfer.Errorf(transfer.KindNoSpace, "%s has no room for %s: %s", where, subject, api.Description)
 	case errors.Is(err, nats.ErrBadSubject):
 		return transfer.Errorf(transfer.KindInternal, "subject %q is malformed", subject)
@@ -85,21 +83,35 @@ func silent(subject string) error {
 	return transfer.Errorf(transfer.KindTimeout, "%s has not answered in time", to).WithHint("it may be busy: repeat the command, and look at its log if it does not answer then")
 }
 
-func tooLarge(where string, size int, limit int64) error {
+func TooLarge(where string, size int, limit int64) error {
 	return transfer.Errorf(transfer.KindTooLarge, "a message of %d bytes is too large for %s; the limit is %d", size, where, limit)
 }
 
-func isFull(api *jetstream.APIError) bool {
+func IsFull(api *jetstream.APIError) bool {
 	switch api.ErrorCode {
-	case codeNoStorage, codeStorageLimit, codeStoreMaxBytes:
+	case codeNoStorage, codeStorageLimit, CodeStoreMaxBytes:
 		return true
 	}
 	return false
 }
 
-// missing reports whether an error means that a stream or consumer has vanished, or that no server answers for it.
-func missing(err error) bool {
+// IsMissing reports whether an error means that a stream or consumer has vanished, or that no server answers for it.
+func IsMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
 		errors.Is(err, jetstream.ErrConsumerDoesNotExist) ||
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
+}
+
+// failedCalls are the errors of system calls that do not depend on the content of a file.
+var failedCalls = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO,
+	syscall.EROFS, syscall.EACCES, syscall.EPERM}
+
+// FailedCall returns the error of a system call in a text of the server; 0 for none.
+func FailedCall(text string) syscall.Errno {
+	for _, errno := range failedCalls {
+		if strings.Contains(text, errno.Error()) {
+			return errno
+		}
+	}
+	return 0
 }

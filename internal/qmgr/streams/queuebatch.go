@@ -1,4 +1,4 @@
-package qmgr
+package streams
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 	"ferry/internal/wire"
 )
 
-// queuePublish stores the next messages of an item together with the new receipt, or stores nothing.
-func (l library) queuePublish(ctx context.Context, self string, t *queueTask) (*wire.QueueReceipt, error) {
+// QueuePublish stores the next messages of an item together with the new receipt, or stores nothing.
+func (l Library) queuePublish(ctx context.Context, self string, t *QueueTask) (*wire.QueueReceipt, error) {
 	if len(t.Items) != 1 || len(t.Sizes) > QueueBatch || t.Before < 0 || !printable(t.Header) {
 		return nil, transfer.Errorf(transfer.KindUsage, "messages for the queue %s are malformed", t.Span.Queue)
 	}
 	item := wire.QueueItem{Queue: t.Span.Queue, Transfer: t.ID, Item: t.Items[0]}
-	b, err := newBatching(l.js().Conn())
+	b, err := newBatching(l.JS().Conn())
 	if err != nil {
 		return nil, err
 	}
 	defer b.answers.Unsubscribe()
-	n, data := t.Before, t.behind
+	n, data := t.Before, t.Behind
 	for _, size := range t.Sizes {
 		if size < 0 || size > len(data) || size > wire.MaxQueueMessage {
 			return nil, transfer.Errorf(transfer.KindUsage, "messages for the queue %s do not have their data", t.Span.Queue)
@@ -66,7 +66,7 @@ func (l library) queuePublish(ctx context.Context, self string, t *queueTask) (*
 func printable(header map[string]string) bool {
 	names := wire.QueueHeaders()
 	for name, v := range header {
-		if !slices.Contains(names, name) || !isPrintable(v) && v != "" {
+		if !slices.Contains(names, name) || !IsPrintable(v) && v != "" {
 			return false
 		}
 	}

@@ -1,4 +1,4 @@
-package qmgr
+package streams
 
 import (
 	"cmp"
@@ -29,48 +29,48 @@ const (
 	// DefaultQueueBytes is the size of a queue that is created without a size.
 	DefaultQueueBytes = 1 << 30
 
-	queuePrefix  = "APP_" // of the names of the streams
+	QueuePrefix  = "APP_" // of the names of the streams
 	maxQueues    = 1000
-	queueOnce    = 2048           // messages that are looked at in one errand
-	queueBytes   = 1 << 20        // of them at most; a longer message comes in pieces
+	QueueOnce    = 2048           // messages that are looked at in one errand
+	QueueBytes   = 1 << 20        // of them at most; a longer message comes in pieces
 	queueRoom    = 4 << 10        // bytes of an answer, at least
-	queueFrame   = 20             // bytes that a piece takes beside its data
-	queueStored  = 2<<20 - 64<<10 // bytes of a task that stores messages: one of the largest
-	queueTime    = apiTimeout / 8 // then an errand answers with a partial result; in a busy cluster each message may take ms
+	QueueFrame   = 20             // bytes that a piece takes beside its data
+	QueueStored  = 2<<20 - 64<<10 // bytes of a task that stores messages: one of the largest
+	queueTime    = APITimeout / 8 // then an errand answers with a partial result; in a busy cluster each message may take ms
 	queueAhead   = 16             // requests for messages in progress at once
-	queueGroups  = 512            // in one answer
-	queueGroup   = 150            // bytes of one in it
-	receiptsOnce = 512
+	QueueGroups  = 512            // in one answer
+	QueueGroup   = 150            // bytes of one in it
+	ReceiptsOnce = 512
 	receiptKept  = "720h" // in the server's format: receipts that were never removed
 )
 
-// Operations of a queueTask.
+// Operations of a QueueTask.
 const (
-	queueCreate  = "create"
-	queueList    = "list"
-	queueMarks   = "marks"
-	queueShow    = "show"
-	queueRemove  = "remove"
-	queuePut     = "put"
-	queuePublish = "publish"
-	queueOldest  = "oldest"
-	queueHold    = "hold"
-	queueRenew   = "renew"
-	queueRelease = "release"
-	queueClaim   = "claim"
+	QueueCreate  = "create"
+	QueueList    = "list"
+	QueueMarks   = "marks"
+	QueueShow    = "show"
+	QueueRemove  = "remove"
+	QueuePut     = "put"
+	QueuePublish = "publish"
+	QueueOldest  = "oldest"
+	QueueHold    = "hold"
+	QueueRenew   = "renew"
+	QueueRelease = "release"
+	QueueClaim   = "claim"
 
-	queueRemoveHeld = "remove-held"
+	QueueRemoveHeld = "remove-held"
 
-	queueRead    = "read"
-	queueCount   = "count"
-	queueFind    = "groups"
-	queueTake    = "take"
-	queueReceipt = "receipt"
-	queueSettle  = "settle"
+	QueueRead    = "read"
+	QueueCount   = "count"
+	QueueFind    = "groups"
+	QueueTake    = "take"
+	QueueReceipt = "receipt"
+	QueueSettle  = "settle"
 )
 
-// A queueTask is one operation on an application queue.
-type queueTask struct {
+// A QueueTask is one operation on an application queue.
+type QueueTask struct {
 	Do       string         `json:"do"`
 	Span     wire.QueueSpan `json:"span"`
 	MaxBytes int64          `json:"max_bytes,omitempty"`
@@ -93,31 +93,31 @@ type queueTask struct {
 	// For is the token of the principal of an agent's errand.
 	For string `json:"for,omitempty"`
 
-	behind []byte // data that follow the task
+	Behind []byte `json:"-"` // data that follow the task
 }
 
-// allowed reports whether the holder of a token may have it done. Agents read, and manage their own receipts.
+// Allowed reports whether the holder of a token may have it done. Agents read, and manage their own receipts.
 // Coordination, which knows the rules, asks for all other tasks.
-func (t *queueTask) allowed(asker string, agent bool) bool {
+func (t *QueueTask) Allowed(asker string, agent bool) bool {
 	switch t.Do {
-	case queueShow, queueRead, queueCount, queueFind, queueTake:
+	case QueueShow, QueueRead, QueueCount, QueueFind, QueueTake:
 		return agent || asker == wire.Coordination
-	case queueReceipt, queueSettle, queuePublish, queueHold, queueRenew, queueRelease:
+	case QueueReceipt, QueueSettle, QueuePublish, QueueHold, QueueRenew, QueueRelease:
 		return agent
 	}
 	return asker == wire.Coordination
 }
 
-// needs returns the authority for the queue that the principal of the task needs. It is AuthNone for the agent's own
+// Needs returns the authority for the queue that the principal of the task needs. It is AuthNone for the agent's own
 // receipts and holds, and for the figures of a queue. A publish behind messages of the same item was allowed at the
 // first one.
-func (t *queueTask) needs() transfer.Authority {
+func (t *QueueTask) Needs() transfer.Authority {
 	switch t.Do {
-	case queueRead, queueCount, queueFind, queueHold:
+	case QueueRead, QueueCount, QueueFind, QueueHold:
 		return transfer.AuthSource
-	case queueTake:
+	case QueueTake:
 		return transfer.AuthDeleteSource
-	case queuePublish:
+	case QueuePublish:
 		if t.Before == 0 {
 			return transfer.AuthDest
 		}
@@ -125,17 +125,17 @@ func (t *queueTask) needs() transfer.Authority {
 	return transfer.AuthNone
 }
 
-// ofHolds reports whether the task needs the stream of holds.
-func (t *queueTask) ofHolds() bool {
+// OfHolds reports whether the task needs the stream of holds.
+func (t *QueueTask) OfHolds() bool {
 	switch t.Do {
-	case queueHold, queueRenew, queueRelease, queueClaim, queueRemoveHeld:
+	case QueueHold, QueueRenew, QueueRelease, QueueClaim, QueueRemoveHeld:
 		return true
 	}
 	return false
 }
 
-// A queueResult is the result of a queueTask.
-type queueResult struct {
+// A QueueResult is the result of a QueueTask.
+type QueueResult struct {
 	Views   []wire.QueueView   `json:"views,omitempty"`
 	Message *wire.QueueMessage `json:"message,omitempty"` // its data follow the result
 	Pieces  [][2]uint64        `json:"pieces,omitempty"`  // number of a message, and bytes of it, which follow the result
@@ -148,24 +148,24 @@ type queueResult struct {
 	Number  uint64             `json:"number,omitempty"`
 	Receipt *wire.QueueReceipt `json:"receipt,omitempty"`
 
-	behind []byte // data that follow the result
+	Behind []byte `json:"-"` // data that follow the result
 }
 
-func queueStream(q transfer.QueueName) string { return queuePrefix + q.Token() }
+func QueueStream(q transfer.QueueName) string { return QueuePrefix + q.Token() }
 
 // queueConfig returns the stream of an application queue.
-func queueConfig(t *queueTask) jetstream.StreamConfig {
+func queueConfig(t *QueueTask) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:         queueStream(t.Span.Queue),
+		Name:         QueueStream(t.Span.Queue),
 		Description:  "Ferry: application queue " + string(t.Span.Queue),
 		Subjects:     []string{(&wire.QueueSpan{Queue: t.Span.Queue}).Filter(), wire.QueueReceipts(t.Span.Queue)},
 		Retention:    jetstream.WorkQueuePolicy,
 		Storage:      jetstream.FileStorage,
 		Replicas:     max(t.Replicas, 1),
-		MaxConsumers: maxConsumers,
+		MaxConsumers: MaxConsumers,
 		MaxMsgs:      -1,
 		MaxBytes:     cmp.Or(t.MaxBytes, DefaultQueueBytes),
-		MaxMsgSize:   serverMaxPayload,
+		MaxMsgSize:   MaxPayload,
 		Discard:      jetstream.DiscardNew,
 		Duplicates:   duplicateWindow,
 
@@ -174,18 +174,18 @@ func queueConfig(t *queueTask) jetstream.StreamConfig {
 	}
 }
 
-// queue does a task for the holder of a token.
-func (l library) queue(ctx context.Context, self string, t queueTask, _ func(*queueResult)) (res queueResult, err error) {
+// Queue does a task for the holder of a token.
+func (l Library) Queue(ctx context.Context, self string, t QueueTask, _ func(*QueueResult)) (res QueueResult, err error) {
 	switch t.Do {
-	case queueCreate:
+	case QueueCreate:
 		return l.queueCreate(ctx, &t)
-	case queueList:
+	case QueueList:
 		return l.queueList(ctx)
-	case queueMarks:
+	case QueueMarks:
 		res.Views, err = l.queueMarks(ctx)
 		return res, err
 	}
-	s, err := l.js().Stream(ctx, queueStream(t.Span.Queue))
+	s, err := l.JS().Stream(ctx, QueueStream(t.Span.Queue))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return res, noQueue(t.Span.Queue)
 	}
@@ -198,50 +198,50 @@ func (l library) queue(ctx context.Context, self string, t queueTask, _ func(*qu
 	}
 	t.Span.Mark = mark
 	var h jetstream.Stream
-	if t.ofHolds() {
+	if t.OfHolds() {
 		if err := l.anew(ctx, func() (err error) {
-			h, err = l.js().Stream(ctx, string(StreamHold))
+			h, err = l.JS().Stream(ctx, string(StreamHold))
 			return err
 		}); err != nil {
 			return res, err
 		}
 	}
 	switch t.Do {
-	case queueShow:
+	case QueueShow:
 		v, err := queueView(ctx, s)
-		return queueResult{Views: []wire.QueueView{v}}, err
-	case queueRemove:
-		return res, l.js().DeleteStream(ctx, s.CachedInfo().Config.Name)
-	case queuePut:
+		return QueueResult{Views: []wire.QueueView{v}}, err
+	case QueueRemove:
+		return res, l.JS().DeleteStream(ctx, s.CachedInfo().Config.Name)
+	case QueuePut:
 		res.Number, err = l.queuePut(ctx, s, self, &t)
-		err = fullQueue(err, t.Span.Queue)
-	case queuePublish:
+		err = FullQueue(err, t.Span.Queue)
+	case QueuePublish:
 		res.Receipt, err = l.queuePublish(ctx, self, &t)
-		err = fullQueue(err, t.Span.Queue)
-	case queueHold:
+		err = FullQueue(err, t.Span.Queue)
+	case QueueHold:
 		err = l.queueHold(ctx, s, h, self, &t)
-	case queueRenew:
+	case QueueRenew:
 		res.After, err = l.queueRenew(ctx, h, self, &t)
-	case queueRelease:
+	case QueueRelease:
 		err = h.Purge(ctx, jetstream.WithPurgeSubject(t.Span.HoldsOfTransfer(self, t.ID)))
-	case queueClaim:
+	case QueueClaim:
 		return l.queueClaim(ctx, s, h, &t)
-	case queueRemoveHeld:
+	case QueueRemoveHeld:
 		err = queueTakeHeld(ctx, s, h, &t)
-	case queueOldest:
+	case QueueOldest:
 		err = res.oldest(ctx, s, &t.Span)
-	case queueRead:
+	case QueueRead:
 		err = res.read(ctx, s, &t)
-	case queueCount:
-		err = res.count(ctx, s, &t.Span)
-	case queueFind:
-		err = res.groups(ctx, s, &t)
-	case queueTake:
-		err = res.take(ctx, s, &t.Span)
-	case queueReceipt:
+	case QueueCount:
+		err = res.CountPart(ctx, s, &t.Span)
+	case QueueFind:
+		err = res.FindGroups(ctx, s, &t)
+	case QueueTake:
+		err = res.TakePart(ctx, s, &t.Span)
+	case QueueReceipt:
 		res.Receipt, err = queueReceiptOf(ctx, s, self, &t)
-	case queueSettle:
-		err = res.settle(ctx, s, self, &t)
+	case QueueSettle:
+		err = res.SettlePart(ctx, s, self, &t)
 	default:
 		err = transfer.Errorf(transfer.KindUsage, "nothing can be done with a queue that is called %.40q", t.Do)
 	}
@@ -252,11 +252,11 @@ func noQueue(q transfer.QueueName) error {
 	return transfer.Errorf(transfer.KindMissing, "there is no queue %s", q).WithHint(fmt.Sprintf("`ferry queue create %s` makes it", q))
 }
 
-// fullQueue returns the error of a queue that has reached its limit in place of the server's error. Other errors,
+// FullQueue returns the error of a queue that has reached its limit in place of the server's error. Other errors,
 // those of a full disk among them, stay as they are: only the queue manager can tell them apart.
-func fullQueue(err error, q transfer.QueueName) error {
+func FullQueue(err error, q transfer.QueueName) error {
 	var api *jetstream.APIError
-	if !errors.As(err, &api) || api.ErrorCode != codeStoreMaxBytes || failedCall(api.Description) != 0 {
+	if !errors.As(err, &api) || api.ErrorCode != CodeStoreMaxBytes || FailedCall(api.Description) != 0 {
 		return err
 	}
 	return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full", q).
@@ -267,8 +267,8 @@ func queueMark(info *jetstream.StreamInfo) string {
 	return strconv.FormatInt(info.Created.UnixNano(), 36)
 }
 
-// queueCreate makes a queue; an existing one is an error.
-func (l library) queueCreate(ctx context.Context, t *queueTask) (res queueResult, err error) {
+// QueueCreate makes a queue; an existing one is an error.
+func (l Library) queueCreate(ctx context.Context, t *QueueTask) (res QueueResult, err error) {
 	names, err := l.queueNames(ctx)
 	switch {
 	case err != nil:
@@ -281,27 +281,27 @@ func (l library) queueCreate(ctx context.Context, t *queueTask) (res queueResult
 		return res, transfer.Errorf(transfer.KindUsage, "a queue of %d bytes and %d replicas cannot be", t.MaxBytes, t.Replicas)
 	}
 	cfg := queueConfig(t)
-	s, err := l.js().CreateStream(ctx, cfg)
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && isFull(api) {
+	s, err := l.JS().CreateStream(ctx, cfg)
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && IsFull(api) {
 		return res, transfer.Errorf(transfer.KindNoSpace, "the store of the queue manager has no room for the queue %s of %s beside the limits of the other queues", t.Span.Queue, transfer.FormatBytes(cfg.MaxBytes)).
 			WithHint("give a smaller --max-bytes, or remove a queue with `ferry queue rm`")
 	}
-	if tooFew(err) {
+	if TooFew(err) {
 		return res, transfer.Errorf(transfer.KindUsage, "the queue %s cannot be kept %d times: the queue manager has fewer members", t.Span.Queue, t.Replicas)
 	}
 	if err != nil {
 		return res, err
 	}
 	if !s.CachedInfo().Config.AllowAtomicPublish {
-		return res, errors.Join(l.js().DeleteStream(ctx, s.CachedInfo().Config.Name),
+		return res, errors.Join(l.JS().DeleteStream(ctx, s.CachedInfo().Config.Name),
 			transfer.Errorf(transfer.KindNotBuilt, "the queue manager cannot store several messages as one; queues need a server of NATS 2.12 or later"))
 	}
 	v, err := queueView(ctx, s)
-	return queueResult{Views: []wire.QueueView{v}}, err
+	return QueueResult{Views: []wire.QueueView{v}}, err
 }
 
 // queueNames returns the names of all queues, in order.
-func (l library) queueNames(ctx context.Context) (all []transfer.QueueName, err error) {
+func (l Library) queueNames(ctx context.Context) (all []transfer.QueueName, err error) {
 	marks, err := l.queueMarks(ctx)
 	for n := range marks {
 		all = append(all, marks[n].Queue)
@@ -309,12 +309,12 @@ func (l library) queueNames(ctx context.Context) (all []transfer.QueueName, err 
 	return all, err
 }
 
-// queueMarks returns all queues, by their names, with their positions: Last is the number of the newest message that
+// QueueMarks returns all queues, by their names, with their positions: Last is the number of the newest message that
 // there ever was, and Messages are counted with the receipts.
-func (l library) queueMarks(ctx context.Context) (all []wire.QueueView, err error) {
-	streams := l.js().ListStreams(ctx, jetstream.WithStreamListSubject("ferry.queue.>"))
+func (l Library) queueMarks(ctx context.Context) (all []wire.QueueView, err error) {
+	streams := l.JS().ListStreams(ctx, jetstream.WithStreamListSubject("ferry.queue.>"))
 	for info := range streams.Info() {
-		token, ok := strings.CutPrefix(info.Config.Name, queuePrefix)
+		token, ok := strings.CutPrefix(info.Config.Name, QueuePrefix)
 		name, bad := wire.QueueOf(token)
 		if ok && bad == nil {
 			all = append(all, wire.QueueView{Queue: name, Mark: queueMark(info), Last: info.State.LastSeq, Messages: info.State.Msgs})
@@ -324,13 +324,13 @@ func (l library) queueMarks(ctx context.Context) (all []wire.QueueView, err erro
 	return all, streams.Err()
 }
 
-func (l library) queueList(ctx context.Context) (res queueResult, err error) {
+func (l Library) queueList(ctx context.Context) (res QueueResult, err error) {
 	names, err := l.queueNames(ctx)
 	if err != nil {
 		return res, err
 	}
 	for _, name := range names {
-		s, err := l.js().Stream(ctx, queueStream(name))
+		s, err := l.JS().Stream(ctx, QueueStream(name))
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
@@ -352,7 +352,7 @@ func queueView(ctx context.Context, s jetstream.Stream) (v wire.QueueView, err e
 	if err != nil {
 		return v, err
 	}
-	token, _ := strings.CutPrefix(info.Config.Name, queuePrefix)
+	token, _ := strings.CutPrefix(info.Config.Name, QueuePrefix)
 	if v.Queue, err = wire.QueueOf(token); err != nil {
 		return v, err
 	}
@@ -371,13 +371,13 @@ func queueView(ctx context.Context, s jetstream.Stream) (v wire.QueueView, err e
 	return v, nil
 }
 
-// queuePut stores one message of the writer of the task's span.
-func (l library) queuePut(ctx context.Context, s jetstream.Stream, self string, t *queueTask) (number uint64, err error) {
+// QueuePut stores one message of the writer of the task's span.
+func (l Library) queuePut(ctx context.Context, s jetstream.Stream, self string, t *QueueTask) (number uint64, err error) {
 	writer, group := cmp.Or(t.Span.Writer, self), cmp.Or(t.Span.Group, wire.NoGroup)
 	m := nats.NewMsg(wire.QueueSubject(t.Span.Queue, writer, group))
 	m.Data = t.Data
 	if len(t.Data) > wire.MaxQueueMessage {
-		return 0, tooLarge("a queue", len(t.Data), wire.MaxQueueMessage)
+		return 0, TooLarge("a queue", len(t.Data), wire.MaxQueueMessage)
 	}
 	opts := []jetstream.PublishOpt{jetstream.WithRetryAttempts(0)}
 	if group != wire.NoGroup {
@@ -404,7 +404,7 @@ func (l library) queuePut(ctx context.Context, s jetstream.Stream, self string, 
 		}
 		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(at))
 	}
-	ack, err := l.js().PublishMsg(ctx, m, opts...)
+	ack, err := l.JS().PublishMsg(ctx, m, opts...)
 	if err != nil {
 		return 0, err
 	}
@@ -429,47 +429,47 @@ func readQueued(m *jetstream.RawStreamMsg) wire.QueueMessage {
 }
 
 // oldest gives the first message of a span.
-func (res *queueResult) oldest(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
+func (res *QueueResult) oldest(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
 	some, err := getMessages(ctx, s, of.Filter(), max(of.First, 1), 1)
 	if err != nil || len(some) == 0 || of.Last > 0 && some[0].Sequence > of.Last {
 		return err
 	}
 	q := readQueued(some[0])
-	res.Message, res.behind = &q, some[0].Data
+	res.Message, res.Behind = &q, some[0].Data
 	return nil
 }
 
-// count counts a part of the messages of a span, from its first number on.
-func (res *queueResult) count(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
-	return res.look(ctx, s, of, queueBytes, func(m *jetstream.RawStreamMsg) (left int) {
+// CountPart counts a part of the messages of a span, from its first number on.
+func (res *QueueResult) CountPart(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
+	return res.look(ctx, s, of, QueueBytes, func(m *jetstream.RawStreamMsg) (left int) {
 		res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
-		return queueBytes
+		return QueueBytes
 	})
 }
 
 // read returns the data of messages of a span from an offset in its first one on, up to about the room. The last
 // message may be a piece.
-func (res *queueResult) read(ctx context.Context, s jetstream.Stream, t *queueTask) error {
-	left := min(max(t.Room, queueRoom), queueBytes)
+func (res *QueueResult) read(ctx context.Context, s jetstream.Stream, t *QueueTask) error {
+	left := min(max(t.Room, queueRoom), QueueBytes)
 	return res.look(ctx, s, &t.Span, left, func(m *jetstream.RawStreamMsg) int {
 		from := 0
 		if m.Sequence == t.Span.First {
 			from = min(t.Offset, len(m.Data))
 		}
-		n := min(len(m.Data)-from, max(left-queueFrame, 1))
+		n := min(len(m.Data)-from, max(left-QueueFrame, 1))
 		res.Pieces = append(res.Pieces, [2]uint64{m.Sequence, uint64(n)})
-		res.behind = append(res.behind, m.Data[from:from+n]...)
+		res.Behind = append(res.Behind, m.Data[from:from+n]...)
 		if from+n < len(m.Data) {
 			res.Next, res.Offset = m.Sequence, from+n
 		}
-		left -= queueFrame + n
+		left -= QueueFrame + n
 		return left
 	})
 }
 
 // look passes messages of a span to take from its first number on, until take has no more room. Next is the position
 // after the last one.
-func (res *queueResult) look(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, left int, take func(*jetstream.RawStreamMsg) (left int)) error {
+func (res *QueueResult) look(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, left int, take func(*jetstream.RawStreamMsg) (left int)) error {
 	filter, began, seen := of.Filter(), time.Now(), 0
 	for next, ahead := max(of.First, 1), 1; of.Last == 0 || next <= of.Last; {
 		some, err := getMessages(ctx, s, filter, next, ahead)
@@ -481,11 +481,11 @@ func (res *queueResult) look(ctx context.Context, s jetstream.Stream, of *wire.Q
 			if of.Last > 0 && m.Sequence > of.Last {
 				return nil
 			}
-			if seen > 0 && (seen >= queueOnce || left <= 0 || time.Since(began) > queueTime) {
+			if seen > 0 && (seen >= QueueOnce || left <= 0 || time.Since(began) > queueTime) {
 				res.Next = m.Sequence
 				return nil
 			}
-			next, size = m.Sequence+1, size+len(m.Data)+queueFrame
+			next, size = m.Sequence+1, size+len(m.Data)+QueueFrame
 			left = take(m)
 			if seen++; res.Next > 0 {
 				return nil
@@ -522,9 +522,9 @@ func getMessages(ctx context.Context, s jetstream.Stream, filter string, from ui
 	return all, nil
 }
 
-// take removes the messages of a span. A purge has no lower bound: if others are before the first one, take removes a
+// TakePart removes the messages of a span. A purge has no lower bound: if others are before the first one, take removes a
 // part of the messages, one by one.
-func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
+func (res *QueueResult) TakePart(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
 	if of.Last == 0 {
 		return nil
 	}
@@ -548,7 +548,7 @@ func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.Q
 			return err
 		}
 		next = m.Sequence
-		if res.Count++; res.Count > queueOnce/8 || res.Count > 1 && time.Since(began) > queueTime {
+		if res.Count++; res.Count > QueueOnce/8 || res.Count > 1 && time.Since(began) > queueTime {
 			res.Next = next
 			return nil
 		}
@@ -558,8 +558,8 @@ func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.Q
 	}
 }
 
-// groups finds a part of the groups of a span, in the order of their subjects, and determines the complete ones.
-func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queueTask) error {
+// FindGroups finds a part of the groups of a span, in the order of their subjects, and determines the complete ones.
+func (res *QueueResult) FindGroups(ctx context.Context, s jetstream.Stream, t *QueueTask) error {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(t.Span.Filter()))
 	if err != nil {
 		return err
@@ -570,7 +570,7 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queue
 		if subject <= t.After || len(tokens) != 5 || tokens[4] == wire.NoGroup {
 			continue
 		}
-		if n := len(res.Groups); n >= queueGroups || n > 0 && (n*queueGroup > max(t.Room, queueRoom) || time.Since(began) > queueTime) {
+		if n := len(res.Groups); n >= QueueGroups || n > 0 && (n*QueueGroup > max(t.Room, queueRoom) || time.Since(began) > queueTime) {
 			return nil
 		}
 		m, err := s.GetLastMsgForSubject(ctx, subject)
@@ -590,7 +590,7 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queue
 }
 
 // queueReceiptOf returns how much of an item of the writer is in a queue.
-func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *queueTask) (*wire.QueueReceipt, error) {
+func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *QueueTask) (*wire.QueueReceipt, error) {
 	if len(t.Items) != 1 {
 		return nil, transfer.Errorf(transfer.KindUsage, "a receipt is of one item")
 	}
@@ -605,13 +605,13 @@ func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *que
 	return &wire.QueueReceipt{Messages: n, Last: last, Number: m.Sequence}, nil
 }
 
-// settle removes receipts of the writer: a part of those of some items of a transfer, or of all items.
-func (res *queueResult) settle(ctx context.Context, s jetstream.Stream, self string, t *queueTask) error {
+// SettlePart removes receipts of the writer: a part of those of some items of a transfer, or of all items.
+func (res *QueueResult) SettlePart(ctx context.Context, s jetstream.Stream, self string, t *QueueTask) error {
 	if len(t.Items) == 0 {
 		return s.Purge(ctx, jetstream.WithPurgeSubject(wire.ReceiptsOf(t.Span.Queue, self, t.ID)))
 	}
 	began := time.Now()
-	for n, item := range t.Items[:min(len(t.Items), receiptsOnce)] {
+	for n, item := range t.Items[:min(len(t.Items), ReceiptsOnce)] {
 		if n > 0 && time.Since(began) > queueTime {
 			return nil
 		}

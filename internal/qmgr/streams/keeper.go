@@ -1,4 +1,4 @@
-package qmgr
+package streams
 
 import (
 	"cmp"
@@ -17,71 +17,71 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A keeper makes, changes and inspects the objects that a queue manager stores. A library does so itself. An asker,
+// A Keeper makes, changes and inspects the objects that a queue manager stores. A library does so itself. An asker,
 // with an identity other than a queue manager's, asks the queue manager.
-type keeper interface {
-	// ensure makes the missing streams and returns the marks of all.
-	ensure(ctx context.Context) (map[string]mark, error)
-	// durable makes the reader of a queue, or finds it.
-	durable(ctx context.Context, q Queue) (durable, error)
-	// standing is of KindNotFound for a queue that has never been read.
-	standing(ctx context.Context, q Queue) (Standing, error)
-	forget(ctx context.Context, name string, queues []Queue) error
-	owner(ctx context.Context, name string) (owner, error)
-	// setOwner is of KindConflict if the present revision is not that of o.
-	setOwner(ctx context.Context, name string, o owner) (revision uint64, err error)
-	// strangers returns the tokens of agents that have messages in a crowded stream of commands and have never read from
+type Keeper interface {
+	// Ensure makes the missing streams and returns the marks of all.
+	Ensure(ctx context.Context) (map[string]Mark, error)
+	// Durable makes the reader of a queue, or finds it.
+	Durable(ctx context.Context, q Queue) (Durable, error)
+	// Standing is of KindNotFound for a queue that has never been read.
+	Standing(ctx context.Context, q Queue) (Standing, error)
+	Forget(ctx context.Context, name string, queues []Queue) error
+	Owner(ctx context.Context, name string) (Owner, error)
+	// SetOwner is of KindConflict if the present revision is not that of o.
+	SetOwner(ctx context.Context, name string, o Owner) (revision uint64, err error)
+	// Strangers returns the tokens of agents that have messages in a crowded stream of commands and have never read from
 	// it.
-	strangers(ctx context.Context) ([]string, error)
-	// purge removes the commands for some of the strangers and returns their number.
-	purge(ctx context.Context, tokens []string) (gone uint64, err error)
-	// store does a task on the part of StreamStore that belongs to the holder of the token self.
-	store(ctx context.Context, self string, t storeTask) (storeResult, error)
-	// queue does a task on an application queue, for the holder of the token self. some, if it is not nil, may be
+	Strangers(ctx context.Context) ([]string, error)
+	// Purge removes the commands for some of the strangers and returns their number.
+	Purge(ctx context.Context, tokens []string) (gone uint64, err error)
+	// Store does a task on the part of StreamStore that belongs to the holder of the token self.
+	Store(ctx context.Context, self string, t StoreTask) (StoreResult, error)
+	// Queue does a task on an application queue, for the holder of the token self. some, if it is not nil, may be
 	// called with the part of the result that has arrived.
-	queue(ctx context.Context, self string, t queueTask, some func(*queueResult)) (queueResult, error)
+	Queue(ctx context.Context, self string, t QueueTask, some func(*QueueResult)) (QueueResult, error)
 }
 
-// A durable is the state of a reader that has just been made or found.
-type durable struct {
-	Stream    mark     `json:"stream"`
+// A Durable is the state of a reader that has just been made or found.
+type Durable struct {
+	Stream    Mark     `json:"stream"`
 	Delivered uint64   `json:"delivered"`          // how many messages it has handed out
 	Findings  []string `json:"findings,omitempty"` // faults that were found and repaired
 }
 
-// An owner is the value of a name, and the revision of its last write; revision 0: never written.
-type owner struct {
+// An Owner is the value of a name, and the revision of its last write; revision 0: never written.
+type Owner struct {
 	Value    []byte `json:"value,omitempty"`
 	Revision uint64 `json:"revision,omitempty"`
 }
 
-// ackWait is the time after which a message is delivered again if it was lost on its way, or if its handler died. A
+// AckWait is the time after which a message is delivered again if it was lost on its way, or if its handler died. A
 // handler that runs holds its message for as long as it runs.
-const ackWait = 6 * time.Second
+const AckWait = 6 * time.Second
 
-// A library is a keeper that may do everything itself. It makes vanished objects anew.
-type library struct {
-	js        func() jetstream.JetStream
-	ackWait   time.Duration
-	maxStored int64 // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
+// A Library is a keeper that may do everything itself. It makes vanished objects anew.
+type Library struct {
+	JS        func() jetstream.JetStream
+	AckWait   time.Duration
+	MaxStored int64 // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
 }
 
 // anew runs op, and again after a missing stream was made for it.
-func (l library) anew(ctx context.Context, op func() error) error {
+func (l Library) anew(ctx context.Context, op func() error) error {
 	err := op()
-	if !missing(err) {
+	if !IsMissing(err) {
 		return err
 	}
-	if _, err := l.ensure(ctx); err != nil {
+	if _, err := l.Ensure(ctx); err != nil {
 		return err
 	}
 	return op()
 }
 
-func (l library) ensure(ctx context.Context) (map[string]mark, error) {
-	all := map[string]mark{}
-	for _, cfg := range streams {
-		s, err := l.js().Stream(ctx, cfg.Name)
+func (l Library) Ensure(ctx context.Context) (map[string]Mark, error) {
+	all := map[string]Mark{}
+	for _, cfg := range All {
+		s, err := l.JS().Stream(ctx, cfg.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			s, err = l.create(ctx, cfg)
 		} else if err == nil {
@@ -89,11 +89,11 @@ func (l library) ensure(ctx context.Context) (map[string]mark, error) {
 		}
 		switch {
 		case err == nil:
-			all[cfg.Name] = markOf(s)
+			all[cfg.Name] = MarkOf(s)
 		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // another client was faster
 		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-			return nil, transfer.Errorf(transfer.KindNoManager, "%w", errNoJetStream)
+			return nil, transfer.Errorf(transfer.KindNoManager, "%w", ErrNoJetStream)
 		default:
 			return nil, fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
@@ -101,27 +101,27 @@ func (l library) ensure(ctx context.Context) (map[string]mark, error) {
 	return all, nil
 }
 
-// durable makes the durable of a queue, or finds it. It replaces one that is ahead of its stream: then the stream was
+// Durable makes the durable of a queue, or finds it. It replaces one that is ahead of its stream: then the stream was
 // lost or put back, and the durable would skip all messages until the stream has caught up.
-func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
+func (l Library) Durable(ctx context.Context, q Queue) (d Durable, err error) {
 	cfg := jetstream.ConsumerConfig{
 		Durable:            q.Durable,
 		FilterSubject:      q.Filter,
 		DeliverPolicy:      jetstream.DeliverAllPolicy,
 		AckPolicy:          jetstream.AckExplicitPolicy,
-		AckWait:            l.ackWait,
+		AckWait:            l.AckWait,
 		MaxDeliver:         -1,
 		MaxAckPending:      -1, // with the server's own limit 1,000 refused messages of one member would hold up all others
-		MaxRequestMaxBytes: maxPull,
-		InactiveThreshold:  cmp.Or(q.Idle, durableIdle),
+		MaxRequestMaxBytes: MaxPull,
+		InactiveThreshold:  cmp.Or(q.Idle, DurableIdle),
 	}
 	var cons jetstream.Consumer
 	err = l.anew(ctx, func() (err error) {
-		cons, err = l.js().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+		cons, err = l.JS().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 		return err
 	})
 	if noRoom(err) { // to write the same durable again
-		if there, lerr := l.js().Consumer(ctx, string(q.Stream), q.Durable); lerr == nil && there.CachedInfo().Config.FilterSubject == q.Filter {
+		if there, lerr := l.JS().Consumer(ctx, string(q.Stream), q.Durable); lerr == nil && there.CachedInfo().Config.FilterSubject == q.Filter {
 			cons, err = there, nil
 		}
 	}
@@ -136,12 +136,12 @@ func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 	}
 
 	// The stream is inspected after the consumer: messages stored in between move it forward, never back.
-	s, err := l.js().Stream(ctx, string(q.Stream))
+	s, err := l.JS().Stream(ctx, string(q.Stream))
 	if err != nil {
 		return d, err
 	}
 	info := cons.CachedInfo()
-	d.Stream, d.Delivered = markOf(s), info.Delivered.Consumer
+	d.Stream, d.Delivered = MarkOf(s), info.Delivered.Consumer
 	at := max(info.AckFloor.Stream, info.Delivered.Stream)
 	if at <= d.Stream.Last {
 		return d, nil
@@ -151,10 +151,10 @@ func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 	// older or a replicated one may not.
 	d.Findings = append(d.Findings, fmt.Sprintf("the reader %s of stream %s stood at message %d of %d: it was ahead, and reads from the start",
 		q.Durable, q.Stream, at, d.Stream.Last))
-	if err := l.js().DeleteConsumer(ctx, string(q.Stream), q.Durable); err != nil && !missing(err) {
+	if err := l.JS().DeleteConsumer(ctx, string(q.Stream), q.Durable); err != nil && !IsMissing(err) {
 		return d, err
 	}
-	_, err = l.js().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+	_, err = l.JS().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 	return d, err
 }
 
@@ -181,8 +181,8 @@ func noRoom(err error) bool {
 
 // replace makes a durable again that another client has changed, and removes the other consumers with its filter. No
 // command is lost: a command stays in its stream until it is acknowledged.
-func (l library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
-	s, err := l.js().Stream(ctx, string(q.Stream))
+func (l Library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	s, err := l.JS().Stream(ctx, string(q.Stream))
 	if err != nil {
 		return nil, err
 	}
@@ -199,15 +199,15 @@ func (l library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerCon
 	}
 
 	for _, name := range doomed {
-		if err := l.js().DeleteConsumer(ctx, string(q.Stream), name); err != nil && !missing(err) {
+		if err := l.JS().DeleteConsumer(ctx, string(q.Stream), name); err != nil && !IsMissing(err) {
 			return nil, err
 		}
 	}
-	return l.js().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
+	return l.JS().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 }
 
-func (l library) standing(ctx context.Context, q Queue) (Standing, error) {
-	cons, err := l.js().Consumer(ctx, string(q.Stream), q.Durable)
+func (l Library) Standing(ctx context.Context, q Queue) (Standing, error) {
+	cons, err := l.JS().Consumer(ctx, string(q.Stream), q.Durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return Standing{}, transfer.Errorf(transfer.KindNotFound, "nobody has read from %s yet", q.Filter)
 	}
@@ -218,42 +218,42 @@ func (l library) standing(ctx context.Context, q Queue) (Standing, error) {
 	return Standing{info.NumPending + uint64(info.NumAckPending), info.Delivered.Stream, info.TimeStamp.Sub(info.Created), info.TimeStamp}, nil
 }
 
-func (l library) forget(ctx context.Context, name string, queues []Queue) error {
+func (l Library) Forget(ctx context.Context, name string, queues []Queue) error {
 	var all error
 	for _, q := range queues {
-		if err := l.js().DeleteConsumer(ctx, string(q.Stream), q.Durable); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err := l.JS().DeleteConsumer(ctx, string(q.Stream), q.Durable); !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			all = errors.Join(all, err)
 		}
 	}
-	s, err := l.js().Stream(ctx, string(StreamOwner))
+	s, err := l.JS().Stream(ctx, string(StreamOwner))
 	if err == nil {
-		err = s.Purge(ctx, jetstream.WithPurgeSubject(ownerSubject(name)))
+		err = s.Purge(ctx, jetstream.WithPurgeSubject(OwnerSubject(name)))
 	}
 	return errors.Join(all, err)
 }
 
-func (l library) owner(ctx context.Context, name string) (o owner, err error) {
+func (l Library) Owner(ctx context.Context, name string) (o Owner, err error) {
 	err = l.anew(ctx, func() error {
-		s, err := l.js().Stream(ctx, string(StreamOwner))
+		s, err := l.JS().Stream(ctx, string(StreamOwner))
 		if err != nil {
 			return err
 		}
-		m, err := s.GetLastMsgForSubject(ctx, ownerSubject(name))
+		m, err := s.GetLastMsgForSubject(ctx, OwnerSubject(name))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
 		}
 		if err == nil {
-			o = owner{m.Data, m.Sequence}
+			o = Owner{m.Data, m.Sequence}
 		}
 		return err
 	})
 	return o, err
 }
 
-func (l library) setOwner(ctx context.Context, name string, o owner) (uint64, error) {
+func (l Library) SetOwner(ctx context.Context, name string, o Owner) (uint64, error) {
 	var ack *jetstream.PubAck
 	err := l.anew(ctx, func() (err error) {
-		ack, err = l.js().PublishMsg(ctx, &nats.Msg{Subject: ownerSubject(name), Data: o.Value},
+		ack, err = l.JS().PublishMsg(ctx, &nats.Msg{Subject: OwnerSubject(name), Data: o.Value},
 			jetstream.WithExpectLastSequencePerSubject(o.Revision), jetstream.WithRetryAttempts(0))
 		return err
 	})
@@ -266,8 +266,8 @@ func (l library) setOwner(ctx context.Context, name string, o owner) (uint64, er
 	return ack.Sequence, nil
 }
 
-func (l library) strangers(ctx context.Context) (tokens []string, err error) {
-	for _, stream := range commandStreams {
+func (l Library) Strangers(ctx context.Context) (tokens []string, err error) {
+	for _, stream := range CommandStreams {
 		_, strangers, err := l.crowd(ctx, stream)
 		if err != nil {
 			return nil, err
@@ -278,8 +278,8 @@ func (l library) strangers(ctx context.Context) (tokens []string, err error) {
 	return slices.Compact(tokens), nil
 }
 
-func (l library) purge(ctx context.Context, tokens []string) (gone uint64, err error) {
-	for _, stream := range commandStreams {
+func (l Library) Purge(ctx context.Context, tokens []string) (gone uint64, err error) {
+	for _, stream := range CommandStreams {
 		s, strangers, err := l.crowd(ctx, stream)
 		if err != nil {
 			return gone, err
@@ -298,8 +298,8 @@ func (l library) purge(ctx context.Context, tokens []string) (gone uint64, err e
 
 // crowd returns a stream of commands. If the stream is crowded, crowd also returns the subjects of its messages with
 // their numbers of messages, by the tokens of agents that have never read from it.
-func (l library) crowd(ctx context.Context, stream Stream) (s jetstream.Stream, strangers map[string]map[string]uint64, err error) {
-	s, err = l.js().Stream(ctx, string(stream))
+func (l Library) crowd(ctx context.Context, stream Stream) (s jetstream.Stream, strangers map[string]map[string]uint64, err error) {
+	s, err = l.JS().Stream(ctx, string(stream))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil, nil
 	}

@@ -1,4 +1,4 @@
-package qmgr
+package streams
 
 import (
 	"context"
@@ -16,8 +16,8 @@ const (
 	codeNoReplicas = 10074 // there is no cluster
 )
 
-// tooFew reports whether an error means that there are not enough members for so many replicas.
-func tooFew(err error) bool {
+// TooFew reports whether an error means that there are not enough members for so many replicas.
+func TooFew(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	if !errors.As(err, &api) {
 		return false
@@ -36,29 +36,29 @@ func noCluster(err error) bool {
 }
 
 // create makes a stream, with as many replicas as there are members, three at most. Its durables have as many.
-func (l library) create(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+func (l Library) create(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	if !failpoint.Planted("replicas-stay-one") {
-		cfg.Replicas = replicas
+		cfg.Replicas = Replicas
 	}
-	s, err := l.js().CreateStream(ctx, cfg)
-	if tooFew(err) {
+	s, err := l.JS().CreateStream(ctx, cfg)
+	if TooFew(err) {
 		cfg.Replicas = 1
-		s, err = l.js().CreateStream(ctx, cfg)
+		s, err = l.JS().CreateStream(ctx, cfg)
 	}
 	return s, err
 }
 
 // raise gives a stream of one replica three if there are three members by now; its durables follow. It takes none away:
 // a member that is gone for an hour is no reason to keep fewer.
-func (l library) raise(ctx context.Context, s jetstream.Stream) (jetstream.Stream, error) {
+func (l Library) raise(ctx context.Context, s jetstream.Stream) (jetstream.Stream, error) {
 	info := s.CachedInfo()
 	if info.Cluster == nil || info.Cluster.Name == "" || info.Config.Replicas > 1 || failpoint.Planted("replicas-stay-one") {
 		return s, nil
 	}
 	cfg := info.Config
-	cfg.Replicas = replicas
-	now, err := l.js().UpdateStream(ctx, cfg)
-	if tooFew(err) {
+	cfg.Replicas = Replicas
+	now, err := l.JS().UpdateStream(ctx, cfg)
+	if TooFew(err) {
 		return s, nil
 	}
 	if err != nil {
@@ -66,3 +66,7 @@ func (l library) raise(ctx context.Context, s jetstream.Stream) (jetstream.Strea
 	}
 	return now, nil
 }
+
+const (
+	Replicas = 3 // of each queue, where there are as many members
+)
