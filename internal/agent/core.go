@@ -9,6 +9,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
@@ -91,7 +92,7 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 // lasting makes a queue's consumer last for the time that the agent may be away.
 func (c *core) lasting(q streams.Queue) streams.Queue {
 	if c.cfg.Streams != nil {
-		q.Idle = qmgr.PipeIdle
+		q.Idle = errands.PipeIdle
 	}
 	return q
 }

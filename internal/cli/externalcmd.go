@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/enrol"
@@ -190,7 +191,7 @@ func (a *abroad) admit(c roles.Claims) error {
 	}
 	ctx, cancel := context.WithTimeout(a.h.ctx, admitWait)
 	defer cancel()
-	f, err := qmgr.AdmitExternal(ctx, a.url, a.h.self, qmgr.SystemUser{JWT: jwt, Seed: seed}, c)
+	f, err := qmgr.AdmitExternal(ctx, a.url, a.h.self, errands.SystemUser{JWT: jwt, Seed: seed}, c)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -68,14 +69,12 @@ const (
 	managerForgot = 24 * time.Hour
 	maxManagers   = 10_000
 
-	maxAnnouncement = 4 << 10 // bytes
-	maxDegraded     = 1 << 10 // of announcements that report a degraded state
-	maxClockOff     = time.Hour
+	maxAnnouncement = 4 << 10          // bytes
 	sayClockOff     = 10 * time.Second // less than this is not worth a word
 )
 
 func newAnnouncer(f *forwarder) *announcer {
-	return &announcer{f: f, instance: newSecret(), others: map[string]other{}}
+	return &announcer{f: f, instance: errands.NewSecret(), others: map[string]other{}}
 }
 
 // announce speaks until the forwarder ends.
@@ -100,7 +99,7 @@ func (a *announcer) announce() {
 func (a *announcer) about() announcement {
 	cfg := &a.f.cfg
 	x := announcement{V: 1, Name: cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: streams.MaxPayload, Coordination: a.here.Load(),
-		Version: server.VERSION, URL: cfg.URL(), Degraded: shortened(cfg.Standing(), maxDegraded)}
+		Version: server.VERSION, URL: cfg.URL(), Degraded: errands.Shortened(cfg.Standing(), errands.MaxDegraded)}
 	x.Links = cfg.Channels.ups()
 	x.Clients = cfg.NS.NumClients()
 	if v, err := cfg.NS.Jsz(nil); err == nil {
@@ -157,8 +156,8 @@ func (a *announcer) domainOf(name string) string {
 func (a *announcer) announced(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var x announcement
-	if data := unpacked(m.Data); len(token) > streams.MaxToken || len(data) > maxAnnouncement {
-		a.f.quiet.Warn("what a queue manager says of itself is too long, and is not heard", "queue_manager", shortened(token, streams.MaxToken), "bytes", len(data))
+	if data := errands.Unpacked(m.Data); len(token) > streams.MaxToken || len(data) > maxAnnouncement {
+		a.f.quiet.Warn("what a queue manager says of itself is too long, and is not heard", "queue_manager", errands.Shortened(token, streams.MaxToken), "bytes", len(data))
 		return
 	} else if json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(x.Domain) > streams.MaxToken || x.Instance == a.instance {
 		return
@@ -183,7 +182,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	switch twins := token == transfer.Token(a.f.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < managerGone && o.twin.Equal(now); {
 	case twins:
 		a.f.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
-	case o.ahead.Abs() > maxClockOff:
+	case o.ahead.Abs() > errands.MaxClockOff:
 		a.f.noticed("%s", clockOff(o))
 	case x.MaxPayload != streams.MaxPayload:
 		a.f.noticed("queue manager %s takes messages of %d bytes, this one of %d (max_payload): larger ones do not pass between them", x.Name, x.MaxPayload, streams.MaxPayload)
@@ -229,14 +228,6 @@ func (a *announcer) forget(now time.Time) {
 		most = managerGone
 	}
 	maps.DeleteFunc(a.others, func(_ string, o other) bool { return now.Sub(o.heard) > most })
-}
-
-// shortened cuts a text to so many bytes at most.
-func shortened(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "")
 }
 
 // InstanceOf returns an identifier of the run of a queue manager that has published on a subject of wire.AllManagers.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ferry/internal/content/compress"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/tcp"
@@ -63,7 +64,7 @@ type linkConfig struct {
 }
 
 func newBase(cfg linkConfig, where string) *base {
-	c := &base{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), packer: packer{rate.NewLimiter(packRate, packRate)}}
+	c := &base{cfg: cfg, where: where, secret: errands.NewSecret(), wake: make(chan struct{}, 1), packer: packer{rate.NewLimiter(packRate, packRate)}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	return c
 }
@@ -94,7 +95,7 @@ func (c *base) changed(up bool, why error) {
 
 // NewInbox returns a subject for the answers of the holder of a token. No other party uses that subject.
 func (c *base) NewInbox(of string) string {
-	return wire.InboxSubject(c.cfg.self, of, secretFor(c.secret, of), c.inboxes.Add(1))
+	return wire.InboxSubject(c.cfg.self, of, errands.SecretFor(c.secret, of), c.inboxes.Add(1))
 }
 
 // A packer compresses messages, of up to a number of bytes in a second.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -532,7 +533,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	} {
 		data, err := json.Marshal(b)
 		must(t, err)
-		answer, err := request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
+		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r batchResult
 		must(t, json.Unmarshal(answer, &r))
@@ -555,7 +556,7 @@ func TestIDsOfWhatIsHandedOn(t *testing.T) {
 	for _, from := range []string{"TWO", "THREE", "TWO"} {
 		data, err := json.Marshal(batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x"}}})
 		must(t, err)
-		answer, err := request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
+		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r batchResult
 		if must(t, json.Unmarshal(answer, &r)); r.Error != nil || r.Stored != 1 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
@@ -83,7 +84,7 @@ func handOn(t *testing.T, c *Conn, from string, b batch) (r batchResult) {
 	t.Helper()
 	data, err := json.Marshal(b)
 	must(t, err)
-	answer, err := request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
+	answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
 	must(t, err)
 	must(t, json.Unmarshal(answer, &r))
 	return r
@@ -108,7 +109,7 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 		must(t, err)
 		return said
 	}
-	old := placedAt(t, bob, "TWO", now.Add(-placeProof-2*maxClockOff))
+	old := placedAt(t, bob, "TWO", now.Add(-placeProof-2*errands.MaxClockOff))
 	var changed identity.Place
 	must(t, json.Unmarshal(placedAt(t, bob, "ONE", now), &changed))
 	changed.At = "TWO"
@@ -116,7 +117,7 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	must(t, err)
 	for what, proofs := range map[string][]json.RawMessage{
 		"none": nil, "that of another one": {placedAt(t, eve, "TWO", now)}, "that of another place": {placedAt(t, bob, "ONE", now)}, "a forged one": {forged()},
-		"one that was changed": {moved}, "an old one": {old}, "no statement": {json.RawMessage(`{"v":1}`)}, "one of a time to come": {placedAt(t, bob, "TWO", now.Add(2*maxClockOff))},
+		"one that was changed": {moved}, "an old one": {old}, "no statement": {json.RawMessage(`{"v":1}`)}, "one of a time to come": {placedAt(t, bob, "TWO", now.Add(2*errands.MaxClockOff))},
 	} {
 		for _, subject := range []string{"ferry.command.BETA.bob", "ferry.control.BETA.bob", "ferry.event.bob"} {
 			if r := ask("TWO", batch{V: 1, Messages: []forwarded{{Subject: subject}}, Proofs: proofs}); r.Error == nil || r.Stored != 0 {
@@ -168,8 +169,8 @@ func TestPlacesAreSigned(t *testing.T) {
 	good := placedAt(t, alpha, "TWO", now)
 	for what, said := range map[string]json.RawMessage{
 		"another network's":  placedAt(t, stranger, "TWO", now),
-		"too old":            placedAt(t, alpha, "TWO", now.Add(-placeLife-maxClockOff-time.Second)),
-		"of a time to come":  placedAt(t, alpha, "TWO", now.Add(maxClockOff+time.Minute)),
+		"too old":            placedAt(t, alpha, "TWO", now.Add(-errands.PlaceLife-errands.MaxClockOff-time.Second)),
+		"of a time to come":  placedAt(t, alpha, "TWO", now.Add(errands.MaxClockOff+time.Minute)),
 		"another place":      changed(good, func(x *identity.Place) { x.At = "THREE" }),
 		"another place left": changed(good, func(x *identity.Place) { x.Left = "ONE" }),
 		"another time":       changed(good, func(x *identity.Place) { x.Made++ }),
@@ -259,7 +260,7 @@ func TestPlacesAreSigned(t *testing.T) {
 	if p.spells("one") == nil || p.spells("ONE") != nil || p.spells("three") != nil || p.spells("THREE") == nil {
 		t.Error("two queue managers have one token")
 	}
-	p.forget(now.Add(placeLife + time.Minute))
+	p.forget(now.Add(errands.PlaceLife + time.Minute))
 	take(said, false) // likewise where it has ended
 	p.mu.Lock()
 	defer p.mu.Unlock()

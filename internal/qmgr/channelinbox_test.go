@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -75,7 +76,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, at := range []string{"TWO", "THREE"} {
 		store.Put(at, sh.Subject(), []byte("x"))
-		_, inbox, _, err := readFar(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)
+		_, inbox, _, err := errands.ReadFar(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)
 		must(t, err)
 		learn("a message of ALPHA to be stored at "+at, inbox)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/wire"
@@ -43,7 +44,7 @@ func (p *passage) Admits(subject string, size int) bool {
 		ok = p.paces.words.Allow(speaker, size, now)
 	}
 	if !ok {
-		p.at.quiet.Dropped(shortened(speaker, streams.MaxToken), "too many messages through a channel", "queue_manager", p.peer, "subject", subject)
+		p.at.quiet.Dropped(errands.Shortened(speaker, streams.MaxToken), "too many messages through a channel", "queue_manager", p.peer, "subject", subject)
 	}
 	return ok
 }
@@ -58,15 +59,15 @@ func (p *passage) speaker(subject string) string {
 	case signed(kind):
 		return kind
 	case kind == "progress" || kind == "beat":
-		return p.at.charged(t[2])
+		return p.charged(t[2])
 	default:
-		return p.at.charged(t[3])
+		return p.charged(t[3])
 	}
 }
 
 // charged returns the token of the identity that pays for the messages of a token.
-func (p *places) charged(token string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.signer(token)
+func (p *passage) charged(token string) string {
+	p.at.mu.Lock()
+	defer p.at.mu.Unlock()
+	return p.at.signer(token)
 }

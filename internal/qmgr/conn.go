@@ -17,7 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/content/compress"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/security/identity"
@@ -75,7 +75,7 @@ type Local interface {
 	Name() string
 	Host() string // its address for other hosts; "" for every address of the host
 	InProcessConn() (net.Conn, error)
-	about() about
+	about() errands.About
 	// Quorum returns an error if messages can neither be stored nor delivered at present.
 	Quorum() error
 	// Notice has the queue manager called degraded for an hour.
@@ -284,9 +284,9 @@ func (c *Conn) attempt(ctx context.Context) error {
 		}
 	}
 	err := c.Ensure(ctx)
-	var a about
+	var a errands.About
 	if err != nil && (c.cfg.Early || c.cfg.Asks) && askManager(c.ctx, c, c.control.conn(), &a) && a.NoQuorum {
-		c.passing.Store(a.present())
+		c.passing.Store(a.Present())
 		return nil
 	}
 	return err
@@ -371,15 +371,6 @@ func PublishPlain(c *Conn, subject string, data []byte) error {
 	return c.control.publish(subject, data)
 }
 
-// unpacked returns a message in its sender's form. It returns a message that cannot be restored unchanged, for its
-// reader to refuse.
-func unpacked(data []byte) []byte {
-	if plain, err := compress.Messages.Unpack(data); err == nil {
-		return plain
-	}
-	return data
-}
-
 // PublishData sends a message on the data connection. It fails at once when that is down. While the link is full it
 // blocks, for as long as the link carries anything: 8 s without a byte and it fails. When it returns it does not use
 // the data any more.
@@ -401,7 +392,7 @@ func DataCame(c *Conn) int64 { return c.data.socket.Load().in.Load() }
 // h may be under way when stop returns.
 func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err error) {
 	return c.control.subscribe(subject, func(m Message) {
-		m.Data = unpacked(m.Data)
+		m.Data = errands.Unpacked(m.Data)
 		h(m)
 	})
 }

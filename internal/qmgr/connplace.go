@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 )
@@ -22,21 +23,21 @@ type placing struct {
 	said    time.Time // when the queue manager took the statement
 }
 
-// keep gives the queue manager a place whenever the Conn has come up, and every placeEvery, until the Conn is closed.
+// keep gives the queue manager a place whenever the Conn has come up, and every errands.PlaceEvery, until the Conn is closed.
 func (p *placing) keep(a asker) {
 	c := a.c
 	for {
 		session, over := c.Session()
-		wait := placesAgain
+		wait := errands.PlacesAgain
 		c.placing.mu.Lock()
-		due := c.placing.session != session || time.Since(c.placing.said) >= placeEvery
+		due := c.placing.session != session || time.Since(c.placing.said) >= errands.PlaceEvery
 		if !due {
-			wait = placeEvery - time.Since(c.placing.said)
+			wait = errands.PlaceEvery - time.Since(c.placing.said)
 		}
 		c.placing.mu.Unlock()
 		if due && c.control.up.Load() {
 			ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
-			_, err := a.placed(ctx, errand{Op: opPlace})
+			_, err := a.placed(ctx, errands.Errand{Op: errands.OpPlace})
 			cancel()
 			if err == nil {
 				continue
@@ -44,7 +45,7 @@ func (p *placing) keep(a asker) {
 			c.cfg.Log.Debug("give place to queue manager failed", slog.String("at", c.where), slog.Any("error", err))
 		}
 		select {
-		case <-time.After(max(wait, placesAgain)):
+		case <-time.After(max(wait, errands.PlacesAgain)):
 		case <-over:
 		case <-c.ctx.Done():
 			return
@@ -54,7 +55,7 @@ func (p *placing) keep(a asker) {
 
 // placed does an errand, with a place of the Conn. If the clock of this host was set back, the queue manager knows a later
 // place of the identity. Then placed repeats the errand with a place that is later still.
-func (a asker) placed(ctx context.Context, e errand) (res errandResult, err error) {
+func (a asker) placed(ctx context.Context, e errands.Errand) (res errands.Result, err error) {
 	c := a.c
 	session, _ := c.Session()
 	for range 2 {
@@ -66,7 +67,7 @@ func (a asker) placed(ctx context.Context, e errand) (res errandResult, err erro
 			return res, err
 		}
 		c.placing.mu.Lock()
-		behind := made != 0 && res.Placed > made && time.UnixMilli(res.Placed).Before(time.Now().Add(2*(placeLife+maxClockOff)))
+		behind := made != 0 && res.Placed > made && time.UnixMilli(res.Placed).Before(time.Now().Add(2*(errands.PlaceLife+errands.MaxClockOff)))
 		c.placing.made = max(c.placing.made, res.Placed)
 		c.placing.session, c.placing.said = session, time.Now()
 		c.placing.mu.Unlock()
@@ -98,7 +99,7 @@ func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	if p.at != at && p.at != "" {
 		p.left, p.since = p.at, now
 	}
-	if p.left == at || now.Sub(p.since) > placeLife {
+	if p.left == at || now.Sub(p.since) > errands.PlaceLife {
 		p.left = ""
 	}
 	p.at = at

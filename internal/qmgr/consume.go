@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/sleep"
 )
@@ -158,7 +159,7 @@ func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.M
 
 func (r *queueReader) deliver(m *nats.Msg) {
 	c, q := r.c, r.q
-	d := Delivery{Subject: m.Subject, Data: unpacked(m.Data), From: m.Header.Get(streams.HeaderFrom), Ack: func() error { return m.Ack() }, Nak: func(delay time.Duration) error { return m.NakWithDelay(delay) },
+	d := Delivery{Subject: m.Subject, Data: errands.Unpacked(m.Data), From: m.Header.Get(streams.HeaderFrom), Ack: func() error { return m.Ack() }, Nak: func(delay time.Duration) error { return m.NakWithDelay(delay) },
 		Term: func() error { return m.Term() }}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts, d.Stored = int(meta.NumDelivered), meta.Timestamp

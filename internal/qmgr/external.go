@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
@@ -216,13 +217,10 @@ func keepNewest(resolver *keyfile.Dir, claims *jwt.AccountClaims, text string) e
 	return resolver.Write(file, []byte(text))
 }
 
-// A SystemUser may send new claims to an external server. Its credentials are short-lived.
-type SystemUser struct{ JWT, Seed string }
-
 // AdmitExternal has an external server take new claims of the authority. The server then closes the connections of
 // revoked identities. In a cluster it passes the claims on to the other members, and to absent ones when they are back.
 // The identity i passes the server's TLS. AdmitExternal returns the facts that the server states of itself.
-func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as SystemUser, claims roles.Claims) (Facts, error) {
+func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as errands.SystemUser, claims roles.Claims) (Facts, error) {
 	var f Facts
 	at := Addresses(url)
 	if len(at) == 0 {
@@ -279,30 +277,30 @@ const errandGroup = "ferry"
 // DoErrands does for a server that is not Ferry's the work of an embedded queue manager. It makes streams and durables,
 // keeps owners, and answers questions about the server, until stop. The Conn has a queue manager's identity; facts are
 // those of the server. may checks the rules; nil: they are not known.
-func DoErrands(c *Conn, facts func() Facts, may Rules) (stop func(), err error) {
-	r := newRegistrar("the queue manager at "+c.where, streams.Library{JS: c.control.js, AckWait: c.cfg.times.ackWait})
-	r.may = may
+func DoErrands(c *Conn, facts func() Facts, may errands.Rules) (stop func(), err error) {
+	r := errands.NewRegistrar("the queue manager at "+c.where, streams.Library{JS: c.control.js, AckWait: c.cfg.times.ackWait})
+	r.May = may
 	unsubscribe, err := c.control.subscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m Message) {
 		if !wire.Wants(m.Subject, m.Reply) {
 			return
 		}
-		reply := func(answer []byte) { answerInParts(c.control.conn(), m.Reply, answer) } // the asker repeats its question
-		if body := unpacked(m.Data); len(body) > 0 {
-			r.take(wire.LastToken(m.Subject), body, reply)
+		reply := func(answer []byte) { errands.AnswerInParts(c.control.conn(), m.Reply, answer) } // the asker repeats its question
+		if body := errands.Unpacked(m.Data); len(body) > 0 {
+			r.Take(wire.LastToken(m.Subject), body, reply)
 			return
 		}
 		f := facts()
-		a := about{V: 1, Name: f.ServerName, MaxPayload: f.MaxPayload, MaxPending: f.MaxPending}
+		a := errands.About{V: 1, Name: f.ServerName, MaxPayload: f.MaxPayload, MaxPending: f.MaxPending}
 		if f.Reduced == "" {
-			a.Sync = syncAlways
+			a.Sync = errands.SyncAlways
 		}
 		if answer, err := json.Marshal(a); err == nil {
 			reply(answer)
 		}
 	})
 	if err != nil {
-		r.close()
+		r.Close()
 		return nil, fmt.Errorf("the errands of the queue manager at %s: %w", c.where, err)
 	}
-	return func() { unsubscribe(); r.close() }, nil
+	return func() { unsubscribe(); r.Close() }, nil
 }

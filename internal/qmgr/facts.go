@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -29,34 +30,8 @@ type Facts struct {
 	Cluster    string // its cluster; "" for none, or if it does not say
 }
 
-// about is the answer of an embedded queue manager to a question about itself. Unknown fields are ignored.
-type about struct {
-	V          int    `json:"v"`
-	Name       string `json:"name"`
-	Sync       string `json:"sync"` // "always": synced before acknowledged
-	MaxPayload int64  `json:"max_payload"`
-	MaxPending int64  `json:"max_pending"`
-	Version    string `json:"version"` // of the NATS library
-	Degraded   string `json:"degraded,omitempty"`
-	Linked     bool   `json:"linked,omitempty"`
-	// Of a member of a cluster:
-	Cluster  string        `json:"cluster,omitempty"`
-	Passing  string        `json:"passing,omitempty"`   // the present faults of the cluster
-	Short    string        `json:"short,omitempty"`     // the shortage of its disk at present
-	NoQuorum bool          `json:"no_quorum,omitempty"` // nothing can be stored at present
-	Alone    time.Duration `json:"alone,omitempty"`     // time without most of the other members, in nanoseconds; 0: they are connected
-}
-
-// present describes the present faults of a queue manager; "" for none.
-func (a *about) present() *string {
-	text := strings.Trim(a.Passing+"; "+a.Short, "; ")
-	return &text
-}
-
-const syncAlways = "always"
-
-func (s *Server) about() about {
-	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: streams.MaxPayload,
+func (s *Server) about() errands.About {
+	a := errands.About{V: 1, Name: s.cfg.Name, Sync: errands.SyncAlways, MaxPayload: streams.MaxPayload,
 		MaxPending: streams.MaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
 	a.Short = shortOf(s.disk)
 	if m := s.member; m != nil {
@@ -73,7 +48,7 @@ func (s *Server) about() about {
 // A responder answers for the queue manager over an in-process connection of its own.
 type responder struct {
 	*ownConn
-	registrar *registrar
+	registrar *errands.Registrar
 }
 
 func answerAbout(s *Server) (*responder, error) {
@@ -82,18 +57,18 @@ func answerAbout(s *Server) (*responder, error) {
 		return nil, noAnswer(s, err)
 	}
 	library := streams.Library{JS: own.js, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored}
-	r := &responder{own, newRegistrar("queue manager "+s.cfg.Name, library)}
-	r.registrar.room = func(bytes, messages int) (func(), error) { return s.room.take(s.disk, bytes, messages) }
-	r.registrar.members = s.Members
-	r.registrar.notice = func(finding string) { s.noticed("%s", finding) }
+	r := &responder{own, errands.NewRegistrar("queue manager "+s.cfg.Name, library)}
+	r.registrar.Room = func(bytes, messages int) (func(), error) { return s.room.take(s.disk, bytes, messages) }
+	r.registrar.Members = s.Members
+	r.registrar.Notice = func(finding string) { s.noticed("%s", finding) }
 	if s.member != nil {
-		r.registrar.leads, r.registrar.remove = s.member.leads, s.member.remove
+		r.registrar.Leads, r.registrar.Remove = s.member.leads, s.member.remove
 	}
 	if s.cfg.Guard != nil {
-		r.registrar.may = s.cfg.Guard.May
+		r.registrar.May = s.cfg.Guard.May
 	}
 	if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
-		r.registrar.admit = s.Admit
+		r.registrar.Admit = s.Admit
 	}
 	if err = own.subscribe(wire.AllAsks(wire.Manager), "", func(m *nats.Msg) { r.answer(s, m) }); err == nil {
 		err = own.conn().Flush()
@@ -101,9 +76,9 @@ func answerAbout(s *Server) (*responder, error) {
 	switch {
 	case err != nil || s.cfg.MaxStored == 0:
 	case s.cfg.Cluster != nil: // its streams can be changed once the other members are there
-		r.registrar.tasks.Go(func() { library.FitStoreSoon(r.registrar.ctx, s.cfg.Log) })
+		r.registrar.Background(func(ctx context.Context) { library.FitStoreSoon(ctx, s.cfg.Log) })
 	default:
-		err = library.FitStore(r.registrar.ctx, library.CreateStore)
+		err = library.FitStore(context.Background(), library.CreateStore)
 	}
 	if err != nil {
 		r.stop()
@@ -128,10 +103,10 @@ func (r *responder) answer(s *Server, m *nats.Msg) {
 	if !wire.Wants(m.Subject, m.Reply) {
 		return
 	}
-	body := unpacked(m.Data)
+	body := errands.Unpacked(m.Data)
 	if len(body) > 0 {
 		// the asker repeats its question
-		r.registrar.take(wire.LastToken(m.Subject), body, func(answer []byte) { answerInParts(r.conn(), m.Reply, answer) })
+		r.registrar.Take(wire.LastToken(m.Subject), body, func(answer []byte) { errands.AnswerInParts(r.conn(), m.Reply, answer) })
 		return
 	}
 	if answer, err := json.Marshal(s.about()); err == nil {
@@ -141,7 +116,7 @@ func (r *responder) answer(s *Server, m *nats.Msg) {
 
 func (r *responder) stop() {
 	if r != nil {
-		r.registrar.close()
+		r.registrar.Close()
 		r.ownConn.stop()
 	}
 }
@@ -163,20 +138,20 @@ func (c *Conn) learn(ctx context.Context) {
 		f.MaxPayload, f.MaxPending = streams.MaxPayload, streams.MaxPending
 		a := c.cfg.Server.about()
 		c.noticed(a.Degraded)
-		c.passing.Store(a.present())
+		c.passing.Store(a.Present())
 		f.Linked, f.Cluster = a.Linked, a.Cluster
 		return
 	}
 
 	f.URL = nc.ConnectedUrlRedacted()
 	f.Reduced = "the queue manager does not say whether it syncs always"
-	var a about
+	var a errands.About
 	if askManager(ctx, c, nc, &a) && a.V >= 1 {
 		f.Reduced, f.Linked = "", a.Linked
 		c.noticed(a.Degraded)
-		c.passing.Store(a.present())
+		c.passing.Store(a.Present())
 		f.Cluster = a.Cluster
-		if a.Sync != syncAlways {
+		if a.Sync != errands.SyncAlways {
 			f.Reduced = fmt.Sprintf("the queue manager does not sync each message before it acknowledges it (sync %s)", a.Sync)
 		}
 		if a.MaxPending > 0 {
@@ -206,13 +181,13 @@ func (c *Conn) learn(ctx context.Context) {
 }
 
 // askManager asks an embedded queue manager about itself.
-func askManager(ctx context.Context, c *Conn, nc *nats.Conn, into *about) bool {
+func askManager(ctx context.Context, c *Conn, nc *nats.Conn, into *errands.About) bool {
 	return ask(ctx, nc, wire.AskSubject(wire.Manager, c.cfg.Self), c.NewInbox(wire.Manager), time.Second, into)
 }
 
 func ask(ctx context.Context, nc *nats.Conn, subject, inbox string, timeout time.Duration, into any) bool {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	data, err := request(ctx, nc, subject, inbox, nil)
+	data, err := errands.Request(ctx, nc, subject, inbox, nil)
 	return err == nil && json.Unmarshal(data, into) == nil
 }

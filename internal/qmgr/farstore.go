@@ -1,20 +1,19 @@
 package qmgr
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -33,10 +32,6 @@ type farTask struct {
 	Task  streams.StoreTask `json:"task"`
 }
 
-// farTasks are the tasks that an agent may have done at another queue manager: all of them concern its sent messages.
-// Only coordination and the authority may have streams.StoreClear done there.
-var farTasks = []string{streams.StoreOutgoing, streams.StoreSent, streams.StorePurge}
-
 // clearers may ask for streams.StoreClear.
 var clearers = []string{wire.Coordination, wire.Authority}
 
@@ -45,7 +40,7 @@ func (t *farTask) check() error {
 	if name, err := wire.AgentOf(t.Asker); (err != nil || name.Token() != t.Asker) && t.Task.Do != streams.StoreClear {
 		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
 	}
-	if !slices.Contains(farTasks, t.Task.Do) && t.Task.Do != streams.StoreClear {
+	if !slices.Contains(errands.FarTasks, t.Task.Do) && t.Task.Do != streams.StoreClear {
 		return transfer.Errorf(transfer.KindDenied, "nobody at another queue manager has done %.40q here with what is stored", t.Task.Do)
 	}
 	return nil
@@ -61,7 +56,7 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 			of = clearers
 		}
 		for _, token := range of {
-			if _, err = f.places.proves(b.Proofs, token, from, placeLife); err == nil {
+			if _, err = f.places.proves(b.Proofs, token, from, errands.PlaceLife); err == nil {
 				break
 			}
 		}
@@ -72,10 +67,10 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 	var body []byte
 	if err == nil {
 		t.Task.At = f.self
-		body, err = json.Marshal(errand{V: 1, Op: opStore, Store: &t.Task})
+		body, err = json.Marshal(errands.Errand{V: 1, Op: errands.OpStore, Store: &t.Task})
 	}
 	if err != nil {
-		answer(resultOf(errandResult{}, err))
+		answer(errands.ResultOf(errands.Result{}, err))
 		return
 	}
 	f.cfg.Take(t.Asker, body, answer)
@@ -103,48 +98,6 @@ func (f *forwarder) StoredAt(t streams.StoreTask) string {
 		return ""
 	}
 	return at
-}
-
-// store does a task at the queue manager that has the store.
-func (r *registrar) store(ctx context.Context, asker string, t streams.StoreTask) (streams.StoreResult, error) {
-	f, at := r.forwarder(), ""
-	if f != nil {
-		at = f.StoredAt(t)
-	}
-	if at == "" && t.Do == streams.StoreOutgoing && r.room != nil { // before an agent stores a part
-		done, err := r.room(0, 0)
-		if err != nil {
-			return streams.StoreResult{}, err
-		}
-		done()
-	}
-	if at == "" {
-		return r.keeper.Store(ctx, asker, t)
-	}
-	if !slices.Contains(farTasks, t.Do) || len(at) > streams.MaxToken || transfer.Token(at) != at {
-		return streams.StoreResult{}, transfer.Errorf(transfer.KindUsage, "%.40q is not done at queue manager %.80q with what is stored", t.Do, at)
-	}
-	res, err := f.AskStore(ctx, at, asker, t)
-	res.At = at
-	return res, err
-}
-
-// clear removes all stored messages from members, and those for the agents among them, here and at all queue managers
-// that can be reached.
-func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
-	f := r.forwarder()
-	for _, token := range tokens {
-		_, failed := r.keeper.Store(ctx, token, streams.StoreTask{Do: streams.StoreClear})
-		if err = errors.Join(err, failed); f == nil {
-			continue
-		}
-		for _, at := range f.Others(token) {
-			if _, failed := f.AskStore(ctx, at, token, streams.StoreTask{Do: streams.StoreClear}); failed != nil && transfer.KindOf(failed) != transfer.KindUnreachable {
-				err = errors.Join(err, failed) // a queue manager that is gone for ever must not prevent it
-			}
-		}
-	}
-	return err
 }
 
 // Others returns the tokens of the other queue managers that can be reached, and of the one that an identity is at.
@@ -176,7 +129,7 @@ func (f *forwarder) AskStore(ctx context.Context, at, asker string, t streams.St
 	if err != nil {
 		return streams.StoreResult{}, err
 	}
-	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(at, f.places.self), f.inbox(at), data)
+	answer, err := errands.Request(ctx, f.own.conn(), wire.ForwardSubject(at, f.places.self), f.inbox(at), data)
 	if err != nil && f.ctx.Err() == nil {
 		f.mu.Lock()
 		f.blocked[at] = time.Now().Add(forwardAgain)
@@ -188,7 +141,7 @@ func (f *forwarder) AskStore(ctx context.Context, at, asker string, t streams.St
 	case err != nil:
 		return streams.StoreResult{}, err
 	}
-	var res errandResult
+	var res errands.Result
 	switch err := json.Unmarshal(answer, &res); {
 	case err != nil || res.V != 1 || res.Error == nil && res.Store == nil:
 		return streams.StoreResult{}, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", at)
@@ -207,15 +160,15 @@ func noChannel(to string) error {
 // receipt goes to the inbox that the message names. Without a receipt the source sends the message again.
 func (f *forwarder) shelve(m *nats.Msg) {
 	from, ok := wire.ReadShelf(m.Subject)
-	subject, inbox, data, err := readFar(m.Data)
+	subject, inbox, data, err := errands.ReadFar(m.Data)
 	if err == nil && ok {
 		asker, answerer, named := wire.ReadInbox(inbox)
 		var at wire.StoredAt
 		at, err = wire.ReadStore(subject)
-		ok = named && asker == from && answerer == storeToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
+		ok = named && asker == from && answerer == errands.StoreToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
 	}
 	if err != nil || !ok {
-		f.quiet.Dropped(shortened(from, streams.MaxToken), "what is to be stored for an agent cannot be read", "error", err)
+		f.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "what is to be stored for an agent cannot be read", "error", err)
 		return
 	}
 	class, to := wire.ClassOf(subject)
@@ -232,32 +185,6 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		return
 	}
 	f.own.conn().PublishMsg(&nats.Msg{Subject: subject, Reply: inbox, Data: data})
-}
-
-// A message to be stored elsewhere begins with a line: a version, the subject, and the inbox for the receipt.
-const farVersion = "1"
-
-// maxFarLine bounds that line, in bytes.
-const maxFarLine = 2 << 10
-
-func farMessage(subject, inbox string, data []byte) []byte {
-	b := make([]byte, 0, len(farVersion)+len(subject)+len(inbox)+3+len(data))
-	for _, s := range []string{farVersion, " ", subject, " ", inbox, "\n"} {
-		b = append(b, s...)
-	}
-	return append(b, data...)
-}
-
-func readFar(message []byte) (subject, inbox string, data []byte, err error) {
-	n := bytes.IndexByte(message[:min(len(message), maxFarLine)], '\n')
-	if n < 0 {
-		return "", "", nil, transfer.Errorf(transfer.KindMalformed, "a message that is to be stored does not say where")
-	}
-	line := strings.Split(string(message[:n]), " ")
-	if len(line) != 3 || line[0] != farVersion {
-		return "", "", nil, transfer.Errorf(transfer.KindVersion, "a message that is to be stored says in another way where")
-	}
-	return line[1], line[2], message[n+1:], nil
 }
 
 // receipts are the receipts that an agent expects from other queue managers.
@@ -294,7 +221,7 @@ func (s *StoreAt) listen(at string) error {
 	if r.listens[at] {
 		return nil
 	}
-	all := wire.InboxesOf(s.of.Token()) + storeToken + at + "." + secretFor(r.secret, at) + ".*"
+	all := wire.InboxesOf(s.of.Token()) + errands.StoreToken + at + "." + errands.SecretFor(r.secret, at) + ".*"
 	if _, err := s.c.Subscribe(all, func(m Message) { r.take(at, m.Subject, m.Data) }); err != nil {
 		return err
 	}
@@ -418,8 +345,8 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 		r.far = s.receipts.next(at)
 		id, err := wire.ReadStore(subject)
 		if err == nil {
-			inbox := wire.InboxSubject(s.of.Token(), storeToken+at, secretFor(s.receipts.secret, at), r.far.n)
-			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), farMessage(subject, inbox, data))
+			inbox := wire.InboxSubject(s.of.Token(), errands.StoreToken+at, errands.SecretFor(s.receipts.secret, at), r.far.n)
+			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), errands.FarMessage(subject, inbox, data))
 		}
 		if r.err = err; err != nil {
 			r.far.forget()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
@@ -106,7 +107,7 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
 	two := linked(t, a, "TWO", to(one))
-	two.answers.registrar.keeper = streams.Library{JS: two.answers.js, AckWait: defaultTimes.ackWait, MaxStored: streams.MinMaxStored}
+	two.answers.registrar.Keeper = streams.Library{JS: two.answers.js, AckWait: defaultTimes.ackWait, MaxStored: streams.MinMaxStored}
 	running(t, two)
 	cb := as(t, a, two, "BETA")
 	beats(t, cb, "BETA")
@@ -135,12 +136,12 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	}
 	beats(t, as(t, a, s, "HERE"), "HERE")
 	qmgrtest.Eventually(t, "it is known that HERE is here", func() bool { return s.forwarder.whereIs("HERE") == "ONE" })
-	ask := func(f farTask) errandResult {
+	ask := func(f farTask) errands.Result {
 		data, err := json.Marshal(batch{V: 1, Store: &f, Proofs: proofs})
 		must(t, err)
-		answer, err := request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
+		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
-		var r errandResult
+		var r errands.Result
 		must(t, json.Unmarshal(answer, &r))
 		return r
 	}
@@ -166,17 +167,17 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	good := wire.StoreSubject("BETA", "ALPHA", id, 1)
-	inbox := wire.InboxSubject("ALPHA", storeToken+"ONE", newSecret(), 1)
+	inbox := wire.InboxSubject("ALPHA", errands.StoreToken+"ONE", errands.NewSecret(), 1)
 	shelf := wire.ShelfSubject("ONE", "ALPHA", id)
 	must(t, c.PublishData(shelf, []byte("no line")))
-	must(t, c.PublishData(shelf, farMessage("ferry.command.BETA.ALPHA", inbox, nil)))
-	must(t, c.PublishData(shelf, farMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
-	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("GAMMA", storeToken+"ONE", newSecret(), 1), nil)))
-	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("ALPHA", wire.Manager, newSecret(), 1), nil)))
-	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("ALPHA", "GAMMA", newSecret(), 1), nil)))
-	must(t, c.PublishData(shelf, farMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
-	must(t, c.PublishData(shelf+".x", farMessage(good, inbox, nil)))
-	must(t, c.PublishData(shelf, farMessage(good, inbox, []byte("last"))))
+	must(t, c.PublishData(shelf, errands.FarMessage("ferry.command.BETA.ALPHA", inbox, nil)))
+	must(t, c.PublishData(shelf, errands.FarMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
+	must(t, c.PublishData(shelf, errands.FarMessage(good, wire.InboxSubject("GAMMA", errands.StoreToken+"ONE", errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, errands.FarMessage(good, wire.InboxSubject("ALPHA", wire.Manager, errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, errands.FarMessage(good, wire.InboxSubject("ALPHA", "GAMMA", errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, errands.FarMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
+	must(t, c.PublishData(shelf+".x", errands.FarMessage(good, inbox, nil)))
+	must(t, c.PublishData(shelf, errands.FarMessage(good, inbox, []byte("last"))))
 	qmgrtest.Eventually(t, "what is right is stored", func() bool { return stored(t, s, streams.StreamStore) > 0 })
 	if n := stored(t, s, streams.StreamStore); n != 1 {
 		t.Errorf("%d messages are stored", n)
@@ -209,7 +210,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		must(t, err)
 		defer sub.Unsubscribe()
 		must(t, nc.FlushTimeout(qmgrtest.Patience))
-		must(t, c.PublishData(wire.ShelfSubject("ONE", from, id), farMessage(wire.StoreSubject(to, from, id, 1), inbox, make([]byte, large))))
+		must(t, c.PublishData(wire.ShelfSubject("ONE", from, id), errands.FarMessage(wire.StoreSubject(to, from, id, 1), inbox, make([]byte, large))))
 		m, err := sub.NextMsg(qmgrtest.Patience)
 		must(t, err)
 		var ack struct {
@@ -239,17 +240,17 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 }
 
 func FuzzFarMessage(f *testing.F) {
-	f.Add(farMessage("ferry.store.A.B.x.1", "ferry.inbox.A.qmgr.s.1", []byte("data")))
+	f.Add(errands.FarMessage("ferry.store.A.B.x.1", "ferry.inbox.A.qmgr.s.1", []byte("data")))
 	for _, s := range []string{"", "1 a b\n", "1 a b", "2 a b\n", "1  \n", "1 a b c\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {
-		subject, inbox, data, err := readFar(message)
+		subject, inbox, data, err := errands.ReadFar(message)
 		if err != nil {
 			qmgrtest.WantKind(t, err, transfer.KindOf(err))
 			return
 		}
-		if again := farMessage(subject, inbox, data); !bytes.Equal(again, message) {
+		if again := errands.FarMessage(subject, inbox, data); !bytes.Equal(again, message) {
 			t.Errorf("%q is read, and is %q again", message, again)
 		}
 	})

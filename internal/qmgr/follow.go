@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/sleep"
 )
@@ -34,7 +35,7 @@ func follow(c *Conn) {
 		if s == nil || !c.control.up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" && *c.passing.Load() == "" {
 			continue // a single queue manager without faults has no cluster to follow
 		}
-		var a about
+		var a errands.About
 		alone := time.Duration(0)
 		if server := c.cfg.Server; server != nil {
 			a = server.about()
@@ -50,8 +51,8 @@ func follow(c *Conn) {
 				alone = leaveAfter
 			}
 		}
-		before := c.passing.Swap(a.present())
-		if was := before != nil && *before != ""; was && *a.present() == "" && !c.cfg.Early {
+		before := c.passing.Swap(a.Present())
+		if was := before != nil && *before != ""; was && *a.Present() == "" && !c.cfg.Early {
 			ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
 			c.Ensure(ctx) // or the client that stores the next message does
 			cancel()
@@ -124,10 +125,10 @@ func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool)
 		a := server.about()
 		return a.Passing, !a.NoQuorum
 	}
-	var a about
+	var a errands.About
 	if s := c.control.now.Load(); s == nil || !c.control.up.Load() || !askManager(ctx, c, s.nc, &a) {
 		return "", true // which shows elsewhere
 	}
-	c.passing.Store(a.present())
+	c.passing.Store(a.Present())
 	return a.Passing, !a.NoQuorum
 }

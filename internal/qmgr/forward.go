@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
@@ -107,7 +108,7 @@ type forwardLimits interface {
 
 // startForwarder starts to forward messages, and to take them from others.
 func startForwarder(cfg forwardConfig) (*forwarder, error) {
-	f := &forwarder{cfg: cfg, places: cfg.Places, own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
+	f := &forwarder{cfg: cfg, places: cfg.Places, own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: errands.NewSecret(), wake: make(chan struct{}, 1),
 		due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.announcer = newAnnouncer(f)
@@ -180,7 +181,7 @@ func (f *forwarder) beat(m *nats.Msg) {
 			Manager string `json:"queue_manager"`
 		} `json:"beat"`
 	}
-	if json.Unmarshal(unpacked(m.Data), &report) != nil || report.Beat.Manager == "" {
+	if json.Unmarshal(errands.Unpacked(m.Data), &report) != nil || report.Beat.Manager == "" {
 		return
 	}
 	at := transfer.Token(report.Beat.Manager)
@@ -440,9 +441,9 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+Slowest(len(data)))
+	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+errands.Slowest(len(data)))
 	defer cancel()
-	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to, f.places.self), f.inbox(to), data)
+	answer, err := errands.Request(ctx, f.own.conn(), wire.ForwardSubject(to, f.places.self), f.inbox(to), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
@@ -465,7 +466,7 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 
 // inbox returns a subject for the answer of one queue manager, or of a member of one cluster, by its token.
 func (f *forwarder) inbox(of string) string {
-	return wire.InboxSubject(wire.Manager, storeToken+of, secretFor(f.secret, of), f.inboxes.Add(1))
+	return wire.InboxSubject(wire.Manager, errands.StoreToken+of, errands.SecretFor(f.secret, of), f.inboxes.Add(1))
 }
 
 // Stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.

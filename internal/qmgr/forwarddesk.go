@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/turns"
@@ -31,7 +32,7 @@ func newForwardDesk(f *forwarder) *forwardDesk {
 func (d *forwardDesk) asked(m *nats.Msg) {
 	from := wire.LastToken(m.Subject)
 	if m.Reply != "" && !d.turns.Add(from, len(m.Data)+len(m.Subject), m) {
-		d.quiet.Dropped(shortened(from, streams.MaxToken), "too many questions of a queue manager wait")
+		d.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "too many questions of a queue manager wait")
 	}
 }
 
@@ -53,7 +54,7 @@ func (d *forwardDesk) run() {
 func (d *forwardDesk) take(m *nats.Msg) {
 	r := batchResult{V: 1}
 	from := wire.LastToken(m.Subject)
-	b, err := readBatch(unpacked(m.Data))
+	b, err := readBatch(errands.Unpacked(m.Data))
 	switch {
 	case err != nil:
 	case b.Store != nil:
@@ -61,11 +62,11 @@ func (d *forwardDesk) take(m *nats.Msg) {
 		return
 	case b.Places != nil:
 		if b.Places.After == "" && !d.lists.Allow(from, 0, time.Now()) {
-			d.quiet.Dropped(shortened(from, streams.MaxToken), "too many questions for all places")
+			d.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "too many questions for all places")
 			return // the asker repeats its question
 		}
 		if answer, err := json.Marshal(d.placesAfter(*b.Places)); err == nil {
-			answerInParts(d.own.conn(), m.Reply, answer) // likewise
+			errands.AnswerInParts(d.own.conn(), m.Reply, answer) // likewise
 		}
 		return
 	default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/wire"
@@ -48,7 +49,7 @@ func (f *forwarder) handEvents(to string) error {
 	cons, err := f.own.js().Consumer(f.ctx, string(streams.StreamEvent), eventsReader)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		cons, err = f.own.js().CreateOrUpdateConsumer(f.ctx, string(streams.StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
-			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: streams.DurableIdle})
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + errands.Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: streams.DurableIdle})
 	}
 	if streams.IsMissing(err) {
 		f.pause(forwardAgain) // no agent has sent a batch yet

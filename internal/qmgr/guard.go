@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
@@ -32,11 +33,8 @@ type Guard struct {
 	// others are refused. nil: no agent is unknown.
 	Enrolled func(token string) bool
 	// May checks the rules for errands of application queues; nil: they are not known here.
-	May Rules
+	May errands.Rules
 }
-
-// Rules checks the rules for a principal, by its token, at an agent: nil, or an error of KindDenied.
-type Rules func(principal string, right transfer.Authority, agent transfer.AgentName, path string) error
 
 // claims are the parsed contents of the signed claims.
 type claims struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/sys/sleep"
@@ -390,10 +391,10 @@ func (l *link) subscribeGroup(subject, group string, h func(Message)) (func(), e
 }
 
 func (s *subscription) bind(nc *nats.Conn) error {
-	var g gathering
+	var g errands.Gathering
 	sub, err := nc.QueueSubscribe(s.subject, s.group, func(m *nats.Msg) {
-		if g.add(m) {
-			s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: g.data})
+		if g.Add(m) {
+			s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: g.Data})
 		}
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
@@ -147,7 +148,7 @@ func figuresOf(s *disk, url string, m *member) figure {
 // Members returns the queue managers of the cluster that the Conn is connected to, or a single queue manager, as the
 // connected one sees them.
 func Members(ctx context.Context, c *Conn) ([]streams.Member, error) {
-	res, err := asker{c}.ask(ctx, errand{Op: opMembers})
+	res, err := asker{c}.ask(ctx, errands.Errand{Op: errands.OpMembers})
 	l, does := c.keeper.(streams.Library)
 	if transfer.KindOf(err) == transfer.KindUnreachable && does { // a server that is not Ferry's
 		all, err := l.Members(ctx)

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -51,11 +52,6 @@ func newPassage(at *places, peer string) *passage {
 	return &passage{at, token, fresh, paces}
 }
 
-// storeToken begins the token of a queue manager's answers through channels. A peer sees the inboxes of all clients, as
-// a server sends its leafnodes the subjects that its clients hear. So the token names the queue manager that may
-// answer.
-const storeToken = "store-"
-
 // watchers see the live figures of all transfers.
 var watchers = []roles.Role{roles.Admin, roles.Operator, roles.Auditor, roles.Coordination, roles.Authority}
 
@@ -76,12 +72,12 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 	case kind == "ask" && len(t) == 4 && t[2] != wire.Manager && t[2] != wire.Up && literal(2), kind == "reply" && len(t) == 4 && literal(2):
 		return of(2)
 	case kind == "data" && len(t) >= 4 && literal(2):
-		if at, ok := strings.CutPrefix(t[2], storeToken); ok {
+		if at, ok := strings.CutPrefix(t[2], errands.StoreToken); ok {
 			return p.at.stores(p.peer, at), anyone
 		}
 		return of(2)
 	case kind == "inbox" && len(t) >= 5 && t[2] == wire.Manager:
-		if at, ok := strings.CutPrefix(t[3], storeToken); ok { // the peer sees the questions to a queue manager behind it, with their inboxes
+		if at, ok := strings.CutPrefix(t[3], errands.StoreToken); ok { // the peer sees the questions to a queue manager behind it, with their inboxes
 			return literal(4) && len(t[4]) == wire.InboxSecret && !p.at.stores(p.peer, at), anyone
 		}
 		return literal(3) && literal(4) && len(t[4]) == wire.InboxSecret, ""
@@ -128,7 +124,7 @@ func (p *passage) Says(subject, reply string) bool {
 	case kind == "ask" && len(t) == 4:
 		return t[2] != wire.Manager && t[2] != wire.Up && asks(t[3], t[2]) && (t[3] == wire.Manager && t[2] == wire.Authority || p.at.behind(p.peer, t[3]))
 	case kind == "inbox" && len(t) >= 5 && t[2] != wire.Up:
-		if at, ok := strings.CutPrefix(t[3], storeToken); ok {
+		if at, ok := strings.CutPrefix(t[3], errands.StoreToken); ok {
 			return reply == "" && p.at.stores(p.peer, at)
 		}
 		return asks(t[3], t[2]) && p.at.behind(p.peer, t[3])
@@ -137,7 +133,7 @@ func (p *passage) Says(subject, reply string) bool {
 	case kind == "manager" && len(t) == 3:
 		return p.at.leadsTo(p.peer, t[2])
 	case kind == "forward" && len(t) == 4:
-		return asks(wire.Manager, storeToken+t[2]) && p.at.leadsTo(p.peer, t[3])
+		return asks(wire.Manager, errands.StoreToken+t[2]) && p.at.leadsTo(p.peer, t[3])
 	}
 	return false
 }
@@ -150,6 +146,6 @@ func (p *passage) Read(_ string, body []byte) (pass bool, err error) {
 	if !p.fresh.Allow() {
 		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s sends more than %d places a second", p.peer, placesASecond)
 	}
-	_, fresh, err := p.at.take(unpacked(body))
+	_, fresh, err := p.at.take(errands.Unpacked(body))
 	return fresh, err
 }

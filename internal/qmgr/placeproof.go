@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
@@ -29,7 +30,7 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 			continue
 		}
 		now := time.Now()
-		if made.Sub(now) > maxClockOff || now.Sub(made) > most+maxClockOff {
+		if made.Sub(now) > errands.MaxClockOff || now.Sub(made) > most+errands.MaxClockOff {
 			err = transfer.Errorf(transfer.KindClock, "the place of %s at queue manager %s is too old, or of a time to come", x.Who, x.At)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"golang.org/x/time/rate"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
@@ -21,8 +22,6 @@ import (
 
 // Times and limits of places.
 const (
-	placeEvery = 2 * time.Minute  // between two places that a client gives its queue manager
-	placeLife  = 10 * time.Minute // the time for which a place counts after it has come
 	// mateLife is the same of a member of a cluster that names another member. For that time the other member forwards
 	// messages while this one is away.
 	mateLife = 24 * time.Hour
@@ -110,7 +109,7 @@ type placed struct {
 func (x *placed) ends(now time.Time) (did, gone bool) {
 	did = !x.ended && now.After(x.until)
 	x.ended = x.ended || did
-	return did, x.ended && now.After(x.until.Add(placeLife+2*maxClockOff))
+	return did, x.ended && now.After(x.until.Add(errands.PlaceLife+2*errands.MaxClockOff))
 }
 
 // joined is a queue manager with its places at others.
@@ -151,7 +150,7 @@ func (p *places) take(said []byte) (x identity.Place, fresh bool, err error) {
 		return x, false, err
 	}
 	now := time.Now()
-	if made.Sub(now) > maxClockOff || now.Sub(made) > placeLife+maxClockOff {
+	if made.Sub(now) > errands.MaxClockOff || now.Sub(made) > errands.PlaceLife+errands.MaxClockOff {
 		return x, false, transfer.Errorf(transfer.KindClock, "the place of %s was made at %s, too far from now", x.Who, made.UTC().Format(time.RFC3339))
 	}
 	if p.known(&x) {
@@ -215,7 +214,7 @@ func (p *places) check(x *identity.Place) (role roles.Role, key string, err erro
 		return "", "", err
 	}
 	u, err := jwt.DecodeUserClaims(x.JWT)
-	if err != nil || a.account.IsClaimRevoked(u) || u.Expires > 0 && time.Since(time.Unix(u.Expires, 0)) > maxClockOff {
+	if err != nil || a.account.IsClaimRevoked(u) || u.Expires > 0 && time.Since(time.Unix(u.Expires, 0)) > errands.MaxClockOff {
 		return "", "", transfer.Errorf(transfer.KindDenied, "the JWT of %s has ended or was revoked", x.Who)
 	}
 	return roles.Role(c.Role), key, nil
@@ -344,11 +343,11 @@ func (p *places) limitsOf(peer string) (*rate.Limiter, *peerPaces) {
 
 // untilOf returns the end of a place that has come now.
 func untilOf(x *identity.Place, now time.Time) time.Time {
-	life := placeLife
+	life := errands.PlaceLife
 	if x.Member {
 		life = mateLife
 	}
-	return now.Add(min(life, time.UnixMilli(x.Made).Add(life+maxClockOff).Sub(now)))
+	return now.Add(min(life, time.UnixMilli(x.Made).Add(life+errands.MaxClockOff).Sub(now)))
 }
 
 // join takes the place of a queue manager, and reports whether it was new.

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/content/compress"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
@@ -37,10 +38,9 @@ type somePlaces struct {
 const (
 	placesPart  = 32 << 10         // bytes of a part
 	placesWait  = 10 * time.Second // for a part
-	placesAgain = time.Second
-	placesPeers = 32          // queue managers that are asked at once
-	placesQuiet = 5           // questions without an answer, before that is logged
-	placesKeep  = time.Minute // between two looks whether the file is to be written
+	placesPeers = 32               // queue managers that are asked at once
+	placesQuiet = 5                // questions without an answer, before that is logged
+	placesKeep  = time.Minute      // between two looks whether the file is to be written
 )
 
 // placesLists bound the lists of all places that one queue manager begins. It asks for one after each connection of a channel.
@@ -51,8 +51,9 @@ func (f *forwarder) placesAfter(t placesTask) somePlaces {
 	return somePlaces{V: 1, Places: all, Next: next}
 }
 
-// come takes the place of a client. It returns the time of the latest known place of the same identity.
-func (f *forwarder) come(said []byte) (newest int64, err error) {
+// Came takes a place that the holder of the token asker has given. It returns the time of the latest known place of the
+// same identity.
+func (f *forwarder) Came(asker string, said []byte) (newest int64, err error) {
 	x, _, err := readPlace(said)
 	if err == nil && (f.places.identity == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.self) {
 		err = transfer.Errorf(transfer.KindDenied, "the place of %s names queue manager %s, and this is %s", x.Who, x.At, f.cfg.Name)
@@ -61,18 +62,10 @@ func (f *forwarder) come(said []byte) (newest int64, err error) {
 		err = f.placed(said)
 	}
 	if err != nil {
+		f.quiet.Dropped(errands.Shortened(asker, streams.MaxToken), "take place of client failed", "error", err)
 		return 0, err
 	}
 	return f.places.made(x.Who.Token()), nil
-}
-
-// Came takes a place that the holder of the token asker has given. It returns the time of the latest known place of the
-// same identity.
-func (f *forwarder) Came(asker string, said []byte) (newest int64, err error) {
-	if newest, err = f.come(said); err != nil {
-		f.quiet.Dropped(shortened(asker, streams.MaxToken), "take place of client failed", "error", err)
-	}
-	return newest, err
 }
 
 // placed takes a place. A new one goes to all queue managers.
@@ -94,9 +87,9 @@ func (f *forwarder) noticePlace(x *identity.Place) {
 
 // came hears a place, from a channel of this queue manager or of another member of the cluster.
 func (f *forwarder) came(m *nats.Msg) {
-	x, _, err := f.places.take(unpacked(m.Data))
+	x, _, err := f.places.take(errands.Unpacked(m.Data))
 	if err != nil {
-		f.quiet.Dropped(shortened(wire.LastToken(m.Subject), streams.MaxToken), "read place failed", "error", err)
+		f.quiet.Dropped(errands.Shortened(wire.LastToken(m.Subject), streams.MaxToken), "read place failed", "error", err)
 		return
 	}
 	f.noticePlace(&x)
@@ -121,7 +114,7 @@ func (f *forwarder) place() {
 		f.tasks.Go(func() {
 			err := f.askPlaces(of)
 			if err != nil {
-				f.pause(placesAgain)
+				f.pause(errands.PlacesAgain)
 			}
 			answers <- answer{of, asked, err}
 		})
@@ -150,7 +143,7 @@ func (f *forwarder) place() {
 			} else if failed[a.of]++; failed[a.of] > placesQuiet { // interest takes a moment to pass a channel
 				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.of, "error", a.err)
 			}
-		case <-time.After(placesAgain):
+		case <-time.After(errands.PlacesAgain):
 		case <-f.places.turned:
 		case <-f.ctx.Done():
 			f.places.keep()
@@ -159,11 +152,11 @@ func (f *forwarder) place() {
 	}
 }
 
-// tellJoined publishes the places of this queue manager, each at once and every placeEvery. said has the times.
+// tellJoined publishes the places of this queue manager, each at once and every errands.PlaceEvery. said has the times.
 func (f *forwarder) tellJoined(said map[string]time.Time) {
 	now := time.Now()
 	tell := func(name string, member bool) {
-		if now.Sub(said[name]) < placeEvery {
+		if now.Sub(said[name]) < errands.PlaceEvery {
 			return
 		}
 		x, err := f.places.identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: f.cfg.Cluster, Member: member})
@@ -182,7 +175,7 @@ func (f *forwarder) tellJoined(said map[string]time.Time) {
 	}
 	peers := f.places.peers()
 	for name := range said {
-		if !peers[name] && now.Sub(said[name]) >= placeEvery {
+		if !peers[name] && now.Sub(said[name]) >= errands.PlaceEvery {
 			delete(said, name)
 		}
 	}
@@ -227,7 +220,7 @@ func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 	if err := nc.PublishRequest(wire.ForwardSubject(peer, f.places.self), sub.Subject, data); err != nil {
 		return err
 	}
-	var g gathering
+	var g errands.Gathering
 	for {
 		ctx, cancel := context.WithTimeout(f.ctx, placesWait)
 		m, err := sub.NextMsgWithContext(ctx)
@@ -238,10 +231,10 @@ func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 		case len(m.Data) == 0 && m.Header.Get("Status") == "503":
 			return nats.ErrNoResponders
 		}
-		if !g.add(m) {
+		if !g.Add(m) {
 			continue
 		}
-		if err := json.Unmarshal(unpacked(g.data), into); err != nil || into.V != 1 {
+		if err := json.Unmarshal(errands.Unpacked(g.Data), into); err != nil || into.V != 1 {
 			return transfer.Errorf(transfer.KindVersion, "the places of queue manager %s cannot be read", peer)
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -452,7 +453,7 @@ func TestQueueErrands(t *testing.T) {
 		{"alice", streams.QueueRead, false}, {"alice", streams.QueueCreate, false}, {"alice", streams.QueueShow, false}, {"alice", streams.QueueTake, false},
 		{wire.Coordination, streams.QueueCreate, true}, {wire.Coordination, streams.QueuePut, true}, {wire.Coordination, streams.QueueRead, true}, {wire.Coordination, streams.QueueSettle, false},
 	} {
-		if e := (&errand{Op: opQueue, Queue: &streams.QueueTask{Do: c.do}}); e.allowed(c.asker) != c.may {
+		if e := (&errands.Errand{Op: errands.OpQueue, Queue: &streams.QueueTask{Do: c.do}}); e.Allowed(c.asker) != c.may {
 			t.Errorf("%s may have %q done: %v", c.asker, c.do, !c.may)
 		}
 	}

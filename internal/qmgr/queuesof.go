@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -213,12 +214,12 @@ func (a asker) Queue(ctx context.Context, _ string, t streams.QueueTask, some fu
 			return streams.QueueResult{}, err
 		}
 	}
-	partly := func(r *errandResult) {
+	partly := func(r *errands.Result) {
 		if r.Queue != nil && some != nil {
 			some(r.Queue)
 		}
 	}
-	res, err := a.askOn(ctx, l, errand{Op: opQueue, Queue: &t}, t.Behind, partly)
+	res, err := a.askOn(ctx, l, errands.Errand{Op: errands.OpQueue, Queue: &t}, t.Behind, partly)
 	if res.Queue == nil {
 		return streams.QueueResult{}, err
 	}

@@ -33,7 +33,7 @@ func (s *Server) WaitQuorum(ctx context.Context, say func(string)) error {
 	return s.member.wait(ctx, say)
 }
 
-// ownPatience is the time for which a process connects to its own queue manager.
+// ownPatience is the Timeout of a process that connects to its own queue manager.
 const ownPatience = 5 * time.Second
 
 // Patience returns the Timeout of connections to the queue manager from its own process. It is unlimited for a member

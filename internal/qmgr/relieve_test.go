@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -161,7 +162,7 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 		return all
 	}
 	clear := func(as, token string) error {
-		_, err := s.answers.registrar.do(ctx, as, mustMarshal(errand{V: 1, Op: opClear, Tokens: []string{token}}))
+		_, err := s.answers.registrar.Do(ctx, as, mustMarshal(errands.Errand{V: 1, Op: errands.OpClear, Tokens: []string{token}}))
 		return err
 	}
 	put("ferry.command.ALPHA.eve", "ferry.command.*.eve", "ferry.control.BETA.eve", "ferry.command.EVE.bob", "ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob")
@@ -179,7 +180,7 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 	if got := left(); !slices.Equal(got, []string{"ferry.command.EVE.bob", "ferry.control.BETA.bob"}) {
 		t.Errorf("left of an agent are %v", got)
 	}
-	_, err := s.answers.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &streams.StoreTask{Do: streams.StoreClear}}))
+	_, err := s.answers.registrar.Do(ctx, "bob", mustMarshal(errands.Errand{V: 1, Op: errands.OpStore, Store: &streams.StoreTask{Do: streams.StoreClear}}))
 	must(t, err)
 	if got := left(); len(got) > 0 {
 		t.Errorf("left of the messages that bob has withdrawn are %v", got)

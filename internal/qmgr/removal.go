@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/sleep"
@@ -25,12 +26,6 @@ import (
 // the account for the servers' own business may ask for it. The authority signs a user into it for a minute. Hellos
 // carry Ferry's memory of the members (memberNote), so that a member that was away receives it, too.
 
-// A removal is the authority's request to a queue manager to remove a member.
-type removal struct {
-	Name string     `json:"name"`
-	As   SystemUser `json:"as"`
-}
-
 const (
 	memoryLook = 100 * time.Millisecond
 	// removeWait bounds the wait for the cluster's leader, which does not answer while another one is elected. It is
@@ -41,13 +36,13 @@ const (
 // RemoveMember has the queue manager of the authority's connection remove a member of its cluster that is not running.
 // Its error is of KindNotFound if there is none of that name, of KindAlive if it runs, and of KindNoManager if most of
 // the others are not there.
-func RemoveMember(ctx context.Context, c *Conn, name string, as SystemUser) error {
-	_, err := asker{c}.ask(ctx, errand{Op: opRemove, Remove: &removal{name, as}})
+func RemoveMember(ctx context.Context, c *Conn, name string, as errands.SystemUser) error {
+	_, err := asker{c}.ask(ctx, errands.Errand{Op: errands.OpRemove, Remove: &errands.Removal{Name: name, As: as}})
 	return err
 }
 
 // remove removes another member of the cluster. It may be repeated after an interruption.
-func (m *member) remove(ctx context.Context, r removal) error {
+func (m *member) remove(ctx context.Context, r errands.Removal) error {
 	s, cluster := m.s, m.cluster.Name
 	m.mu.Lock()
 	members, removed := slices.Clone(m.note.Members), slices.Contains(m.note.Removed, r.Name)
@@ -89,7 +84,7 @@ func (m *member) remove(ctx context.Context, r removal) error {
 
 // askRemoval asks the library's server that leads the cluster. A member that this server does not know was removed by
 // an earlier try.
-func (m *member) askRemoval(ctx context.Context, r removal) error {
+func (m *member) askRemoval(ctx context.Context, r errands.Removal) error {
 	s := m.s
 	refused := func(err error) error {
 		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", m.cluster.Name, r.Name, err).WithHint("try again in a moment")

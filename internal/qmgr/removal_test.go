@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
@@ -29,7 +30,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 	remove := func(name string) error {
 		jwt, seed, err := c.a.SystemUser(time.Minute)
 		must(t, err)
-		return RemoveMember(qmgrtest.Context(t), desk, name, SystemUser{jwt, seed})
+		return RemoveMember(qmgrtest.Context(t), desk, name, errands.SystemUser{JWT: jwt, Seed: seed})
 	}
 	qmgrtest.WantKind(t, remove("QM3"), transfer.KindAlive, "stop it first")
 	qmgrtest.WantKind(t, remove("QM1"), transfer.KindAlive)
@@ -86,9 +87,9 @@ func TestAMemberIsRemoved(t *testing.T) {
 
 // Only the authority has a member removed.
 func TestWhoRemovesMembers(t *testing.T) {
-	e := errand{Op: opRemove}
+	e := errands.Errand{Op: errands.OpRemove}
 	for _, who := range []string{"ALPHA", "bob", wire.Coordination, wire.Manager} {
-		if e.allowed(who) {
+		if e.Allowed(who) {
 			t.Errorf("%s removes members", who)
 		}
 	}

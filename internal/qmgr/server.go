@@ -291,7 +291,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if err == nil && s.cfg.Listen != "" {
 		if s.forwarder, err = startForwarder(s.forwardConfig()); err == nil {
-			s.answers.registrar.hands(s.forwarder)
+			s.answers.registrar.Hands(s.forwarder)
 		}
 	}
 	if err == nil && s.listener != nil {
@@ -369,7 +369,7 @@ func (s *Server) memberConfig() memberConfig {
 		},
 		claims: func() roles.Claims { return claimsOf(s) }, admit: s.admit,
 		ensure: func(ctx context.Context) error {
-			_, err := s.answers.registrar.keeper.Ensure(ctx)
+			_, err := s.answers.registrar.Keeper.Ensure(ctx)
 			return err
 		}}
 }
@@ -389,7 +389,7 @@ func (s *Server) channelsConfig() channelsConfig {
 // forwardConfig returns the configuration of the queue manager's forwarder.
 func (s *Server) forwardConfig() forwardConfig {
 	cfg := forwardConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.accountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.ownConn, NS: s.ns,
-		Channels: s.channels, Places: s.channels.places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.take, URL: s.URL, Standing: func() string { return standingOf(s.disk) },
+		Channels: s.channels, Places: s.channels.places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Standing: func() string { return standingOf(s.disk) },
 		Found: func(finding string) bool { return s.findings.Add(finding, time.Now()) }, Log: s.cfg.Log}
 	if s.cfg.Cluster != nil {
 		cfg.Cluster = s.cfg.Cluster.Name

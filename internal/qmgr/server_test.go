@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -71,7 +72,7 @@ func TestServerAnswersWhatItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var a about
+	var a errands.About
 	if err := json.Unmarshal(data, &a); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -153,27 +154,27 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 	ask := func(task streams.QueueTask) error {
 		t.Helper()
 		task.Span = wire.QueueSpan{Queue: "Q", Group: "g", Last: task.Span.Last}
-		_, err := r.do(qmgrtest.Context(t), wire.Coordination, wire.Marshal(errand{V: 1, Op: opQueue, Queue: &task}))
+		_, err := r.Do(qmgrtest.Context(t), wire.Coordination, wire.Marshal(errands.Errand{V: 1, Op: errands.OpQueue, Queue: &task}))
 		return err
 	}
 	must(t, ask(streams.QueueTask{Do: streams.QueueCreate}))
 	must(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("one")}))
 	disk.left.Store(spareBytes - 1)
 	qmgrtest.WantKind(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
-	_, err = r.store(qmgrtest.Context(t), "ALPHA", streams.StoreTask{Do: streams.StoreOutgoing})
+	_, err = r.Store(qmgrtest.Context(t), "ALPHA", streams.StoreTask{Do: streams.StoreOutgoing})
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager")
 	must(t, ask(streams.QueueTask{Do: streams.QueueTake, Span: wire.QueueSpan{Last: 1}}))
 
 	disk.left.Store(spareBytes + 2*(3000+frameBytes))
-	done, err := r.room(3000, 1)
+	done, err := r.Room(3000, 1)
 	must(t, err)
-	if _, err := r.room(0, 0); err != nil {
+	if _, err := r.Room(0, 0); err != nil {
 		t.Errorf("the room that is exactly taken: %v", err)
 	}
-	_, err = r.room(1, 1)
+	_, err = r.Room(1, 1)
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace)
 	done()
-	done, err = r.room(3000, 1)
+	done, err = r.Room(3000, 1)
 	must(t, err)
 	done()
 }

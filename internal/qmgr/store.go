@@ -1,7 +1,6 @@
 package qmgr
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -34,17 +34,6 @@ type StoreView struct {
 	Ledger string
 }
 
-// withData returns an answer with bytes of messages behind it: in JSON they would be a third longer.
-func withData(res streams.StoreResult, data []byte) []byte {
-	head := resultOf(errandResult{Store: &res}, nil)
-	return append(append(append(make([]byte, 0, len(head)+1+len(data)), head...), '\n'), data...)
-}
-
-func cutLine(message []byte) (head, rest []byte) {
-	head, rest, _ = bytes.Cut(message, []byte("\n"))
-	return head, rest
-}
-
 func (a asker) Store(ctx context.Context, self string, t streams.StoreTask) (res streams.StoreResult, err error) {
 	if self != a.c.cfg.Self {
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not use the part of the store that is of %s", a.c.cfg.Self, self)
@@ -63,7 +52,7 @@ func (a asker) Store(ctx context.Context, self string, t streams.StoreTask) (res
 func ClearStored(ctx context.Context, c *Conn, token string) error {
 	var err error
 	if a, asks := c.keeper.(asker); asks {
-		_, err = a.ask(ctx, errand{Op: opClear, Tokens: []string{token}})
+		_, err = a.ask(ctx, errands.Errand{Op: errands.OpClear, Tokens: []string{token}})
 	} else {
 		_, err = c.keeper.Store(ctx, token, streams.StoreTask{Do: streams.StoreClear})
 	}
@@ -80,7 +69,7 @@ type StoreAt struct {
 
 // StoreOf returns an agent's part of StreamStore.
 func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
-	return &StoreAt{c: c, of: of, receipts: &receipts{secret: newSecret(), listens: map[string]bool{}, waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
+	return &StoreAt{c: c, of: of, receipts: &receipts{secret: errands.NewSecret(), listens: map[string]bool{}, waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
 }
 
 func (s *StoreAt) task(ctx context.Context, t streams.StoreTask) (streams.StoreResult, error) {

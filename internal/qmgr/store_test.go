@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -219,7 +220,7 @@ func TestStoreErrandsAreOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(who string, task streams.StoreTask) error {
-		_, err := s.answers.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opStore, Store: &task}))
+		_, err := s.answers.registrar.Do(context.Background(), who, mustMarshal(errands.Errand{V: 1, Op: errands.OpStore, Store: &task}))
 		return err
 	}
 	for _, task := range []streams.StoreTask{
@@ -255,7 +256,7 @@ func TestStoreIsClearedOfAnAgent(t *testing.T) {
 		}
 	}
 	ask := func(who string, tokens ...string) error {
-		_, err := s.answers.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opClear, Tokens: tokens}))
+		_, err := s.answers.registrar.Do(context.Background(), who, mustMarshal(errands.Errand{V: 1, Op: errands.OpClear, Tokens: tokens}))
 		return err
 	}
 	for _, who := range []string{"ALPHA", "alice", "BETA"} {

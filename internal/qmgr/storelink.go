@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -58,8 +59,8 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer *n
 		return l.c.away()
 	}
 	nc, lost := l.conn(), l.comesUp()
-	came := make(chan *nats.Msg, q.answers*(int(q.bytes/partSize)+2)) // room for all parts of all answers
-	inbox := wire.InboxSubject(q.self, wire.Manager, secretFor(l.c.secret, wire.Manager), l.c.inboxes.Add(1))
+	came := make(chan *nats.Msg, q.answers*(int(q.bytes/errands.PartSize)+2)) // room for all parts of all answers
+	inbox := wire.InboxSubject(q.self, wire.Manager, errands.SecretFor(l.c.secret, wire.Manager), l.c.inboxes.Add(1))
 	sub, err := nc.ChanSubscribe(inbox, came)
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer *n
 
 	sock := l.socket.Load()
 	p := newAnswerWait(q.bytes, sock.pulse(), time.Now())
-	var parts gathering
+	var parts errands.Gathering
 	look := time.NewTicker(quietLook)
 	defer look.Stop()
 	for {
@@ -80,10 +81,10 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer *n
 			if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 				return nats.ErrNoResponders
 			}
-			if !parts.add(m) {
+			if !parts.Add(m) {
 				continue
 			}
-			m.Data = parts.data
+			m.Data = parts.Data
 			last, err := take(m)
 			if last || err != nil {
 				return err
@@ -131,13 +132,13 @@ func (p *answerWait) over(is pulse, now time.Time) bool {
 
 // storeErrand has the queue manager do a task with the store, and passes each of its answers to take.
 func (l *link) storeErrand(ctx context.Context, self string, t streams.StoreTask, answers int, size int64, take func(res streams.StoreResult, data []byte) error) error {
-	body, err := json.Marshal(errand{V: 1, Op: opStore, Store: &t})
+	body, err := json.Marshal(errands.Errand{V: 1, Op: errands.OpStore, Store: &t})
 	if err != nil {
 		return err
 	}
 	q := conversation{wire.AskSubject(wire.Manager, self), self, l.c.packer.pack(body), answers, size}
 	return l.converse(ctx, q, func(answer *nats.Msg) (last bool, err error) {
-		res, data, err := readStoreAnswer(unpacked(answer.Data))
+		res, data, err := readStoreAnswer(errands.Unpacked(answer.Data))
 		if err != nil {
 			return true, err
 		}
@@ -147,8 +148,8 @@ func (l *link) storeErrand(ctx context.Context, self string, t streams.StoreTask
 
 // readStoreAnswer reads an answer of storeErrand.
 func readStoreAnswer(answer []byte) (streams.StoreResult, []byte, error) {
-	var res errandResult
-	head, data := cutLine(answer)
+	var res errands.Result
+	head, data := errands.CutLine(answer)
 	if err := json.Unmarshal(head, &res); err != nil || res.V != 1 || res.Error == nil && res.Store == nil {
 		return streams.StoreResult{}, nil, transfer.Errorf(transfer.KindVersion, "the queue manager's answer about its store cannot be read")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
@@ -91,7 +92,7 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 func notTaken(c *Conn, subject string, err error) error {
 	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()
-	var a about
+	var a errands.About
 	why := ""
 	if nc := c.control.conn(); c.control.up.Load() && nc != nil && askManager(ctx, c, nc, &a) {
 		why = a.Degraded

@@ -39,6 +39,7 @@ type crossing struct{ from, to, because string }
 var crossings = []crossing{
 	{"internal/place/location", "internal/automation/variable", "the text around a variable decides the kind of a location, before a value is filled in"},
 	{"internal/security", "internal/qmgr/roles", "an authority signs the rights of each role; the table of roles is a leaf"},
+	{"internal/security/enrol", "internal/qmgr/errands", "the authority asks external servers with credentials of its own"},
 	{"internal/security/enrol", "internal/qmgr", "a joiner and the authority exchange messages through a queue manager"},
 }
 

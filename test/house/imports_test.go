@@ -40,6 +40,8 @@ var rows = []row{
 	{[]string{"internal/place"}, "the interfaces of a place for files: sender and receiver need them, and each place offers them"},
 	{[]string{"internal/content/conversion"}, "the conversion of a file: code pages and records, one after the other"},
 	{[]string{"internal/security/access", "internal/security/word"}, "the rights at an agent, from names, rules and the signed document that has them; the author of a message, by its signature"},
+	{[]string{"internal/qmgr/errands"},
+		"questions to a queue manager, and its connection to itself: client and server share these, and nothing else"},
 	{[]string{"internal/qmgr/streams"},
 		"stores, queues and their readers; the rights that the authority has signed; a listener's address"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
@@ -62,7 +64,7 @@ type keeper struct {
 }
 
 var keepers = []keeper{
-	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/roles", "internal/qmgr/streams"},
+	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/errands", "internal/qmgr/roles", "internal/qmgr/streams"},
 		because: "the courier can be replaced only if the packages of one folder know its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "one package decides which data is durable, and when"},

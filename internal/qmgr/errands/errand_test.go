@@ -1,4 +1,4 @@
-package qmgr
+package errands
 
 import (
 	"context"
@@ -29,8 +29,8 @@ func (k *slowKeeper) Ensure(context.Context) (map[string]streams.Mark, error) {
 func TestManyAskForTheStreamsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &slowKeeper{began: make(chan uint64, 8), goOn: make(chan struct{})}
-		r := newRegistrar("a test", k)
-		defer r.close()
+		r := NewRegistrar("a test", k)
+		defer r.Close()
 		got := make(chan uint64, 100)
 		ask := func() {
 			go func() {
