@@ -83,7 +83,7 @@ func (a *announcer) announce() {
 	for {
 		a.lookForCoordination()
 		if data, err := json.Marshal(a.about()); err == nil {
-			a.f.own.conn().Publish(wire.ManagerSubject(transfer.Token(a.f.cfg.Name)), data)
+			a.f.own.NATS().Publish(wire.ManagerSubject(transfer.Token(a.f.cfg.Name)), data)
 		}
 		select {
 		case <-time.After(next):
@@ -112,7 +112,7 @@ func (a *announcer) about() announcement {
 func (a *announcer) lookForCoordination() {
 	ctx, cancel := context.WithTimeout(a.f.ctx, streams.APITimeout)
 	defer cancel()
-	cons, err := a.f.own.js().Consumer(ctx, string(streams.StreamEvent), roles.DurableCoordination)
+	cons, err := a.f.own.JS().Consumer(ctx, string(streams.StreamEvent), roles.DurableCoordination)
 	if err != nil {
 		a.here.Store(false)
 		return

@@ -152,11 +152,11 @@ func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.Ra
 		// Another queue manager may have given the same ID to another message here.
 		m.Header.Set(nats.MsgIdHdr, "forwarded."+from+"."+x.ID)
 	}
-	_, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+	_, err := f.own.JS().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 	if streams.IsMissing(err) {
-		library := streams.Library{JS: f.own.js, AckWait: streams.AckWait, MaxStored: f.cfg.MaxStored}
+		library := streams.Library{JS: f.own.JS, AckWait: streams.AckWait, MaxStored: f.cfg.MaxStored}
 		if _, err = library.Ensure(ctx); err == nil {
-			_, err = f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+			_, err = f.own.JS().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 		}
 	}
 	return err

@@ -19,7 +19,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
+	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/listen"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
@@ -161,13 +163,13 @@ type channelStore struct {
 type channelsConfig struct {
 	Name      string
 	Dir       string
-	Channels  []Channel          // beside those that were defined before
-	Listen    string             // HOST:PORT for the channels of other queue managers; "": none come in
-	Alone     bool               // the queue manager serves its own process only
-	Identity  *identity.Identity // nil: the network has none
-	Account   string             // that has the queues
-	Strangers int                // connections that may wait for their identity at once
-	Admission func() *admission  // the present claims of the network
+	Channels  []Channel                // beside those that were defined before
+	Listen    string                   // HOST:PORT for the channels of other queue managers; "": none come in
+	Alone     bool                     // the queue manager serves its own process only
+	Identity  *identity.Identity       // nil: the network has none
+	Account   string                   // that has the queues
+	Strangers int                      // connections that may wait for their identity at once
+	Admission func() *claims.Admission // the present claims of the network
 	Places    *places
 	Ending    <-chan struct{} // closed when the queue manager ends
 	Log       *slog.Logger
@@ -246,7 +248,7 @@ func (c *Channels) leafnodes(opts *server.Options) error {
 	// needs more bytes on slower links.
 	l.Compression = server.CompressionOpts{Mode: server.CompressionOff}
 	if c.cfg.Listen != "" {
-		host, port, err := splitListen("--channel-listen", c.cfg.Listen)
+		host, port, err := listen.Split("--channel-listen", c.cfg.Listen)
 		if err != nil {
 			return err
 		}
@@ -288,8 +290,8 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 		r.Proxy.Timeout = channelDial + channelGreet
 		data := r
 		// In files, as a server that was told of a function once takes no other settings any more.
-		r.LocalAccount, r.Credentials = a.account.Subject, i.ChannelCredentials(false)
-		data.LocalAccount, data.Credentials = a.data.Subject, i.ChannelCredentials(true)
+		r.LocalAccount, r.Credentials = a.Account.Subject, i.ChannelCredentials(false)
+		data.LocalAccount, data.Credentials = a.Data.Subject, i.ChannelCredentials(true)
 		data.DenyImports, data.DenyExports = nil, nil
 		all = append(all, &r, &data)
 	}

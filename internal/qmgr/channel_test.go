@@ -94,7 +94,7 @@ func both(t *testing.T, f func(t *testing.T, a *authority.Authority)) {
 // stored returns the number of messages in a stream.
 func stored(t *testing.T, s *Server, stream streams.Stream) uint64 {
 	t.Helper()
-	js := s.forwarder.own.js()
+	js := s.forwarder.own.JS()
 	st, err := js.Stream(qmgrtest.Context(t), string(stream))
 	if err != nil {
 		return 0
@@ -541,7 +541,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
-	st, err := s.forwarder.own.js().Stream(qmgrtest.Context(t), string(streams.StreamCommand))
+	st, err := s.forwarder.own.JS().Stream(qmgrtest.Context(t), string(streams.StreamCommand))
 	must(t, err)
 	if n := st.CachedInfo().State.LastSeq; n != 1 { // the good one before a bad one
 		t.Errorf("%d messages were stored", n)

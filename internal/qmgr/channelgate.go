@@ -12,7 +12,9 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"ferry/internal/content/compress"
+	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/listen"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/tcp"
@@ -55,7 +57,7 @@ func (c *Channels) listens() (err error) {
 		return nil
 	}
 	if c.listen, err = net.Listen("tcp", c.cfg.Listen); err != nil {
-		return listenError("--channel-listen", c.cfg.Listen, err)
+		return listen.Error("--channel-listen", c.cfg.Listen, err)
 	}
 	return nil
 }
@@ -96,7 +98,7 @@ func (c *Channels) open() error {
 			if err != nil {
 				return gate.Caller{}, err
 			}
-			shown, err := caller(name, token, c.cfg.Admission())
+			shown, err := claims.Caller(name, token, c.cfg.Admission())
 			if err == nil {
 				err = c.places.spells(name.Name)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -148,15 +149,15 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 			io.WriteString(c, strings.Replace(info, "info_on_connect", "connect_info", 1))
 			_, user, _ := strings.Cut(line, `"remote_account":"`)
 			user, _, _ = strings.Cut(user, `"`)
-			claims, err := a.Claims()
+			signed, err := a.Claims()
 			if err != nil {
 				return
 			}
-			r, err := readClaims(claims)
+			r, err := claims.Read(signed)
 			if err != nil {
 				return
 			}
-			ends <- greeted{newWireEnd(t, c, in), user == r.data.Subject}
+			ends <- greeted{newWireEnd(t, c, in), user == r.Data.Subject}
 		}
 	}()
 	s := linked(t, a, name, Channel{Name: h.name, URL: "nats://" + listener.Addr().String()})

@@ -123,7 +123,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+secretOfTests+".*", answers)
 	must(t, err)
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
-	before := s.forwarder.own.conn().Stats().InMsgs
+	before := s.forwarder.own.NATS().Stats().InMsgs
 	s.channels.places.mu.Lock() // the first question waits
 	const flood = 1000
 	for n := range uint64(flood) {
@@ -131,7 +131,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	}
 	must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "THREE"), inbox(flood), []byte(`{"v":1,"places":{}}`)))
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
-	qmgrtest.Eventually(t, "all questions have come", func() bool { return s.forwarder.own.conn().Stats().InMsgs >= before+flood+1 })
+	qmgrtest.Eventually(t, "all questions have come", func() bool { return s.forwarder.own.NATS().Stats().InMsgs >= before+flood+1 })
 	s.channels.places.mu.Unlock()
 	for n := 0; qmgrtest.Receive(t, "an answer", answers).Subject != inbox(flood); n++ {
 		if n > 10 {

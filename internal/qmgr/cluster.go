@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/listen"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -81,7 +82,7 @@ func (c *Cluster) apply(name string, i *identity.Identity, admits func(name stri
 	if err := c.Check(name); err != nil {
 		return err
 	}
-	host, port, err := splitListen("--cluster-listen", c.Listen)
+	host, port, err := listen.Split("--cluster-listen", c.Listen)
 	if err != nil {
 		return err
 	}

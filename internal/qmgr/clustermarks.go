@@ -74,7 +74,7 @@ func (m *member) remember() {
 func (m *member) leaderMark(name string) (streams.Mark, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	st, err := m.own.js().Stream(ctx, name)
+	st, err := m.own.JS().Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return streams.Mark{}, nil
 	}

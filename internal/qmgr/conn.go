@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/security/identity"
@@ -119,7 +120,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	}
 	cfg.Self = cmp.Or(cfg.Self, transfer.Token(cfg.Name))
 	if cfg.Server != nil {
-		cfg.Timeout = cmp.Or(cfg.Timeout, ownTimeout)
+		cfg.Timeout = cmp.Or(cfg.Timeout, own.Timeout)
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultConnectTimeout)
 	cfg.times = cmp.Or(cfg.times, defaultTimes)

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -152,7 +153,7 @@ func (e External) routes() (map[string]any, error) {
 // Write writes the configuration of an external server to a directory. A second Write keeps the server's claims of the
 // network if they are newer.
 func (e External) Write(dir *keyfile.Dir) error {
-	r, err := readClaims(e.Claims)
+	r, err := claims.Read(e.Claims)
 	if err != nil {
 		return err
 	}
@@ -170,12 +171,12 @@ func (e External) Write(dir *keyfile.Dir) error {
 	for _, a := range []struct {
 		claims *jwt.AccountClaims
 		jwt    string
-	}{{r.account, e.Claims.Account}, {r.data, e.Claims.Data}, {r.system, e.Claims.System}} {
+	}{{r.Account, e.Claims.Account}, {r.Data, e.Claims.Data}, {r.System, e.Claims.System}} {
 		if err := keepNewest(resolver, a.claims, a.jwt); err != nil {
 			return err
 		}
 	}
-	if err := keepOperator(dir, r.operator, e.Claims.Operator); err != nil {
+	if err := keepOperator(dir, r.Operator, e.Claims.Operator); err != nil {
 		return err
 	}
 	routes, err := e.routes()
@@ -183,8 +184,8 @@ func (e External) Write(dir *keyfile.Dir) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := externalConfig.Execute(&b, map[string]any{"Name": e.Name, "Network": r.operator.Name, "File": fileConfig, "Quoted": strconv.Quote(e.Name),
-		"Listen": strconv.Quote(net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port)), "Operator": fileOperator, "System": r.system.Subject, "Resolver": dirResolver, "Identity": e.Identity,
+	if err := externalConfig.Execute(&b, map[string]any{"Name": e.Name, "Network": r.Operator.Name, "File": fileConfig, "Quoted": strconv.Quote(e.Name),
+		"Listen": strconv.Quote(net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port)), "Operator": fileOperator, "System": r.System.Subject, "Resolver": dirResolver, "Identity": e.Identity,
 		"MaxPayload": streams.MaxPayload, "MaxPending": streams.MaxPending, "MaxMemory": streams.MaxMemory, "MaxStore": cmp.Or(e.MaxStore, defaultMaxStore), "MaxConsumers": streams.MaxConsumers, "Cluster": routes, "Pins": e.Pins}); err != nil {
 		return err
 	}
@@ -205,13 +206,13 @@ func keepOperator(dir *keyfile.Dir, claims *jwt.OperatorClaims, text string) err
 }
 
 // keepNewest keeps an account's JWT in a resolver's directory, unless there is a newer one.
-func keepNewest(resolver *keyfile.Dir, claims *jwt.AccountClaims, text string) error {
-	file := claims.Subject + ".jwt"
+func keepNewest(resolver *keyfile.Dir, account *jwt.AccountClaims, text string) error {
+	file := account.Subject + ".jwt"
 	was, err := os.ReadFile(filepath.Join(resolver.Path(), file)) // it is no secret, and has the mode that the server gives it
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if old, derr := jwt.DecodeAccountClaims(string(was)); err == nil && derr == nil && old.Issuer == claims.Issuer && number(old) > number(claims) {
+	if old, derr := jwt.DecodeAccountClaims(string(was)); err == nil && derr == nil && old.Issuer == account.Issuer && claims.Number(old) > claims.Number(account) {
 		return nil
 	}
 	return resolver.Write(file, []byte(text))
@@ -266,9 +267,9 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as err
 // SameClaims reports whether two claims admit the same identities. An update without a change would restart JetStream
 // for the account. For a moment the account would not answer.
 func SameClaims(a, b roles.Claims) bool {
-	x, err := readClaims(a)
-	y, err2 := readClaims(b)
-	return err == nil && err2 == nil && sameAdmission(x.account, y.account) && sameAdmission(x.data, y.data)
+	x, err := claims.Read(a)
+	y, err2 := claims.Read(b)
+	return err == nil && err2 == nil && claims.Same(x.Account, y.Account) && claims.Same(x.Data, y.Data)
 }
 
 // errandGroup is the queue group that shares the errands of an external server among its workers.

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -47,16 +48,16 @@ func (s *Server) about() errands.About {
 
 // A responder answers for the queue manager over an in-process connection of its own.
 type responder struct {
-	*ownConn
+	*own.Conn
 	registrar *errands.Registrar
 }
 
 func answerAbout(s *Server) (*responder, error) {
-	own, err := newOwnConn(s.ns, s.cfg.identity(), false, s.cfg.Log)
+	own, err := own.Dial(s.ns, s.cfg.identity(), false, s.cfg.Log)
 	if err != nil {
 		return nil, noAnswer(s, err)
 	}
-	library := streams.Library{JS: own.js, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored}
+	library := streams.Library{JS: own.JS, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored}
 	r := &responder{own, errands.NewRegistrar("queue manager "+s.cfg.Name, library)}
 	r.registrar.Room = func(bytes, messages int) (func(), error) { return s.room.take(s.disk, bytes, messages) }
 	r.registrar.Members = s.Members
@@ -70,8 +71,8 @@ func answerAbout(s *Server) (*responder, error) {
 	if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
 		r.registrar.Admit = s.Admit
 	}
-	if err = own.subscribe(wire.AllAsks(wire.Manager), "", func(m *nats.Msg) { r.answer(s, m) }); err == nil {
-		err = own.conn().Flush()
+	if err = own.Subscribe(wire.AllAsks(wire.Manager), "", func(m *nats.Msg) { r.answer(s, m) }); err == nil {
+		err = own.NATS().Flush()
 	}
 	switch {
 	case err != nil || s.cfg.MaxStored == 0:
@@ -106,7 +107,7 @@ func (r *responder) answer(s *Server, m *nats.Msg) {
 	body := errands.Unpacked(m.Data)
 	if len(body) > 0 {
 		// the asker repeats its question
-		r.registrar.Take(wire.LastToken(m.Subject), body, func(answer []byte) { errands.AnswerInParts(r.conn(), m.Reply, answer) })
+		r.registrar.Take(wire.LastToken(m.Subject), body, func(answer []byte) { errands.AnswerInParts(r.NATS(), m.Reply, answer) })
 		return
 	}
 	if answer, err := json.Marshal(s.about()); err == nil {
@@ -117,7 +118,7 @@ func (r *responder) answer(s *Server, m *nats.Msg) {
 func (r *responder) stop() {
 	if r != nil {
 		r.registrar.Close()
-		r.ownConn.stop()
+		r.Conn.Stop()
 	}
 }
 

@@ -129,7 +129,7 @@ func (f *forwarder) AskStore(ctx context.Context, at, asker string, t streams.St
 	if err != nil {
 		return streams.StoreResult{}, err
 	}
-	answer, err := errands.Request(ctx, f.own.conn(), wire.ForwardSubject(at, f.places.self), f.inbox(at), data)
+	answer, err := errands.Request(ctx, f.own.NATS(), wire.ForwardSubject(at, f.places.self), f.inbox(at), data)
 	if err != nil && f.ctx.Err() == nil {
 		f.mu.Lock()
 		f.blocked[at] = time.Now().Add(forwardAgain)
@@ -173,7 +173,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 	}
 	class, to := wire.ClassOf(subject)
 	if !f.cfg.Limits.knows(to) {
-		f.own.conn().Publish(inbox, streamError(notEnrolled(to)))
+		f.own.NATS().Publish(inbox, streamError(notEnrolled(to)))
 		return
 	}
 	via := f.whereIs(from)
@@ -181,10 +181,10 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		via = ""
 	}
 	if err := f.cfg.Limits.admit(class, quota.Message{Subject: subject, Member: from, Destination: to, Via: via, Size: len(data)}); err != nil {
-		f.own.conn().Publish(inbox, streamError(noShare(err)))
+		f.own.NATS().Publish(inbox, streamError(noShare(err)))
 		return
 	}
-	f.own.conn().PublishMsg(&nats.Msg{Subject: subject, Reply: inbox, Data: data})
+	f.own.NATS().PublishMsg(&nats.Msg{Subject: subject, Reply: inbox, Data: data})
 }
 
 // receipts are the receipts that an agent expects from other queue managers.

@@ -107,7 +107,7 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
 	two := linked(t, a, "TWO", to(one))
-	two.answers.registrar.Keeper = streams.Library{JS: two.answers.js, AckWait: defaultTimes.ackWait, MaxStored: streams.MinMaxStored}
+	two.answers.registrar.Keeper = streams.Library{JS: two.answers.JS, AckWait: defaultTimes.ackWait, MaxStored: streams.MinMaxStored}
 	running(t, two)
 	cb := as(t, a, two, "BETA")
 	beats(t, cb, "BETA")

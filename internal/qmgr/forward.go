@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
@@ -34,9 +35,9 @@ import (
 // numbers.
 type forwarder struct {
 	cfg   forwardConfig
-	own   *ownConn
-	data  *ownConn // in the account for data; nil in a network without identities
-	self  string   // the token of the queue manager, or of its cluster
+	own   *own.Conn
+	data  *own.Conn // in the account for data; nil in a network without identities
+	self  string    // the token of the queue manager, or of its cluster
 	log   *slog.Logger
 	quiet *quiet.Log
 
@@ -82,7 +83,7 @@ type forwardConfig struct {
 	Account   string             // that has the queues
 	Identity  *identity.Identity // nil: the network has none
 	MaxStored int64              // bytes of stored delivery; 0: the default
-	Own       *ownConn
+	Own       *own.Conn
 	NS        *server.Server
 	Channels  *Channels
 	Places    *places
@@ -130,15 +131,15 @@ func startForwarder(cfg forwardConfig) (*forwarder, error) {
 		if subject == wire.AllForwarded(f.self) {
 			group = "forward" // one of them stores it
 		}
-		if err := f.own.subscribe(subject, group, h); err != nil {
+		if err := f.own.Subscribe(subject, group, h); err != nil {
 			f.end()
 			return nil, err
 		}
 	}
 	if cfg.Identity != nil {
 		var err error
-		if f.data, err = newOwnConn(cfg.NS, cfg.Identity, true, cfg.Log); err == nil {
-			err = f.data.subscribe(wire.AllShelved(f.self), "store", f.shelve)
+		if f.data, err = own.Dial(cfg.NS, cfg.Identity, true, cfg.Log); err == nil {
+			err = f.data.Subscribe(wire.AllShelved(f.self), "store", f.shelve)
 		}
 		if err != nil {
 			f.stop()
@@ -159,7 +160,7 @@ func (f *forwarder) stop() {
 	if f != nil {
 		f.end()
 		f.tasks.Wait()
-		f.data.stop()
+		f.data.Stop()
 	}
 }
 
@@ -264,7 +265,7 @@ func (f *forwarder) lookAtAll() {
 	defer cancel()
 	subjects := map[string]uint64{}
 	for _, stream := range streams.CommandStreams {
-		st, err := f.own.js().Stream(ctx, string(stream))
+		st, err := f.own.JS().Stream(ctx, string(stream))
 		if err != nil || st.CachedInfo().State.Msgs == 0 {
 			continue
 		}
@@ -355,7 +356,7 @@ func (f *forwarder) handOn() (again bool) {
 func (f *forwarder) drain(token, to string) (err error) {
 	held := map[string]bool{} // authors without room or without a place there
 	for _, q := range []streams.Queue{{Stream: streams.StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: streams.StreamCommand, Filter: "ferry.command." + token + ".>"}} {
-		st, missing := f.own.js().Stream(f.ctx, string(q.Stream))
+		st, missing := f.own.JS().Stream(f.ctx, string(q.Stream))
 		if missing != nil {
 			return err // there is none, or not now
 		}
@@ -443,7 +444,7 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+errands.Slowest(len(data)))
 	defer cancel()
-	answer, err := errands.Request(ctx, f.own.conn(), wire.ForwardSubject(to, f.places.self), f.inbox(to), data)
+	answer, err := errands.Request(ctx, f.own.NATS(), wire.ForwardSubject(to, f.places.self), f.inbox(to), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}

@@ -66,7 +66,7 @@ func (d *forwardDesk) take(m *nats.Msg) {
 			return // the asker repeats its question
 		}
 		if answer, err := json.Marshal(d.placesAfter(*b.Places)); err == nil {
-			errands.AnswerInParts(d.own.conn(), m.Reply, answer) // likewise
+			errands.AnswerInParts(d.own.NATS(), m.Reply, answer) // likewise
 		}
 		return
 	default:

@@ -43,12 +43,12 @@ func (f *forwarder) events() {
 // handEvents forwards the batches that are stored, and waits a moment for more.
 func (f *forwarder) handEvents(to string) error {
 	policy := jetstream.DeliverAllPolicy
-	if _, err := f.own.js().Consumer(f.ctx, string(streams.StreamEvent), roles.DurableCoordination); err == nil {
+	if _, err := f.own.JS().Consumer(f.ctx, string(streams.StreamEvent), roles.DurableCoordination); err == nil {
 		policy = jetstream.DeliverNewPolicy // coordination was here, and has read all earlier batches
 	}
-	cons, err := f.own.js().Consumer(f.ctx, string(streams.StreamEvent), eventsReader)
+	cons, err := f.own.JS().Consumer(f.ctx, string(streams.StreamEvent), eventsReader)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		cons, err = f.own.js().CreateOrUpdateConsumer(f.ctx, string(streams.StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
+		cons, err = f.own.JS().CreateOrUpdateConsumer(f.ctx, string(streams.StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
 			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + errands.Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: streams.DurableIdle})
 	}
 	if streams.IsMissing(err) {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/failpoint"
@@ -49,11 +50,11 @@ type claimsNote struct {
 }
 
 // attend has a member hear the others. own is the connection of the queue manager to itself.
-func (m *member) attend(own *ownConn) error {
+func (m *member) attend(own *own.Conn) error {
 	m.own = own
-	err := own.subscribe(helloSubject, "", m.heard)
-	err2 := own.subscribe(claimsSubject, "", m.admitted)
-	err3 := own.subscribe(figureSubject, "", func(msg *nats.Msg) {
+	err := own.Subscribe(helloSubject, "", m.heard)
+	err2 := own.Subscribe(claimsSubject, "", m.admitted)
+	err3 := own.Subscribe(figureSubject, "", func(msg *nats.Msg) {
 		if data, err := json.Marshal(figuresOf(m.s, m.hostURL(), m)); err == nil && msg.Reply != "" && string(msg.Data) == m.cluster.Name {
 			msg.Respond(data)
 		}
@@ -64,7 +65,7 @@ func (m *member) attend(own *ownConn) error {
 func (m *member) publish(subject string, v any) {
 	data, err := json.Marshal(v)
 	if err == nil {
-		err = m.own.conn().Publish(subject, data)
+		err = m.own.NATS().Publish(subject, data)
 	}
 	if err != nil {
 		m.s.cfg.log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))

@@ -3,21 +3,17 @@ package qmgr
 import (
 	"crypto/tls"
 	"errors"
-	"maps"
 	"net"
-	"reflect"
-	"strconv"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // A Guard admits only holders of an identity from the network's authority. Over TCP, TLS 1.3 with a certificate of the
@@ -36,47 +32,23 @@ type Guard struct {
 	May errands.Rules
 }
 
-// claims are the parsed contents of the signed claims.
-type claims struct {
-	operator              *jwt.OperatorClaims
-	account, data, system *jwt.AccountClaims
-}
-
-func readClaims(c roles.Claims) (r claims, err error) {
-	var all [4]error
-	r.operator, all[0] = jwt.DecodeOperatorClaims(c.Operator)
-	r.account, all[1] = jwt.DecodeAccountClaims(c.Account)
-	r.data, all[2] = jwt.DecodeAccountClaims(c.Data)
-	r.system, all[3] = jwt.DecodeAccountClaims(c.System)
-	if err := errors.Join(all[:]...); err != nil {
-		return r, transfer.Errorf(transfer.KindMalformed, "what the authority has signed for queue managers cannot be read: %w", err)
-	}
-	return r, nil
-}
-
 // apply puts a guard in the library's terms.
 func (g *Guard) apply(s *Server, opts *server.Options) error {
-	r, err := readClaims(g.Claims)
+	r, err := claims.Read(g.Claims)
 	if err != nil {
 		return err
 	}
 	resolver := &server.MemAccResolver{}
-	if err := errors.Join(resolver.Store(r.account.Subject, g.Claims.Account), resolver.Store(r.data.Subject, g.Claims.Data), resolver.Store(r.system.Subject, g.Claims.System)); err != nil {
+	if err := errors.Join(resolver.Store(r.Account.Subject, g.Claims.Account), resolver.Store(r.Data.Subject, g.Claims.Data), resolver.Store(r.System.Subject, g.Claims.System)); err != nil {
 		return err
 	}
-	opts.TrustedOperators = []*jwt.OperatorClaims{r.operator}
-	opts.SystemAccount = r.operator.SystemAccount
+	opts.TrustedOperators = []*jwt.OperatorClaims{r.Operator}
+	opts.SystemAccount = r.Operator.SystemAccount
 	opts.AccountResolver = resolver
 	opts.AuthTimeout = gate.GreetTime.Seconds()
-	s.accountName = r.account.Subject
-	s.account.Store(&admission{r.account, r.data, g.Claims.Account, g.Claims.Data})
+	s.accountName = r.Account.Subject
+	s.account.Store(&claims.Admission{Account: r.Account, Data: r.Data, SignedAccount: g.Claims.Account, SignedData: g.Claims.Data})
 	return nil
-}
-
-// An admission holds the claims of a queue manager's two accounts, parsed and as they were signed.
-type admission struct {
-	account, data             *jwt.AccountClaims
-	signedAccount, signedData string
 }
 
 // open opens the gate of a listener for clients.
@@ -103,61 +75,8 @@ func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 			if err != nil {
 				return gate.Caller{}, err
 			}
-			return caller(name, token, s.account.Load())
+			return claims.Caller(name, token, s.account.Load())
 		}})
-}
-
-// caller compares a JWT with the name of a certificate, and returns the client. The server itself verifies the JWT.
-func caller(name identity.Name, token string, to *admission) (gate.Caller, error) {
-	u, err := jwt.DecodeUserClaims(token)
-	if err != nil {
-		return gate.Caller{}, transfer.Errorf(transfer.KindDenied, "%s shows a JWT that cannot be read", name)
-	}
-	account := to.account
-	if u.IssuerAccount == to.data.Subject {
-		account = to.data
-	}
-	scope, _ := account.SigningKeys.GetScope(u.Issuer)
-	signed, ok := scope.(*jwt.UserScope)
-	c := gate.Caller{Token: u.Name, Member: name.Token()}
-	if ok {
-		c.Role = signed.Role
-	}
-	if c.Role == string(roles.Pipe) && name.Role == identity.User {
-		return pipe(c, name, token, account == to.data)
-	}
-	if !ok || u.Name != name.Token() || identityRole[roles.Role(signed.Role)] != name.Role {
-		return gate.Caller{}, transfer.Errorf(transfer.KindDenied, "%s shows the JWT of another name", name)
-	}
-	if name.Role != identity.Manager {
-		c.Replies = wire.InboxesOf(c.Token)
-	}
-	return c, nil
-}
-
-// pipe returns the client c with the ticket of a user. The gate narrows its rights to the peer and the transfer.
-func pipe(c gate.Caller, user identity.Name, token string, data bool) (gate.Caller, error) {
-	t, err := roles.ReadTicket(token)
-	if err != nil {
-		return gate.Caller{}, err
-	}
-	if t.Name != transfer.StreamAgentOf(user.String(), t.Transfer) {
-		return gate.Caller{}, transfer.Errorf(transfer.KindDenied, "%s shows the ticket of another user or transfer, %s", user, t.Name)
-	}
-	g := t.Grant(user.Token())
-	if data {
-		g = t.Data(user.Token())
-	}
-	c.Replies = wire.InboxesOf(c.Token)
-	c.Publish = func(subject string) bool { return roles.Covers(g.Publish, subject) }
-	c.Subscribe = func(subject string) bool { return roles.Covers(g.Subscribe, subject) }
-	return c, nil
-}
-
-// identityRole maps each role to the role in its bearer's certificates.
-var identityRole = map[roles.Role]identity.Role{
-	roles.Agent: identity.Agent, roles.User: identity.User, roles.Member: identity.User, roles.Admin: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
-	roles.Coordination: identity.Coordination, roles.Authority: identity.Authority, roles.Manager: identity.Manager, roles.Channel: identity.Manager,
 }
 
 // Admit takes new claims that the authority has signed. Before it returns, it closes the connections of revoked
@@ -177,31 +96,31 @@ func (s *Server) Admit(c roles.Claims) error {
 // claimsOf returns the claims that a queue manager applies.
 func claimsOf(s *Server) roles.Claims {
 	c, a := s.cfg.Guard.Claims, s.account.Load()
-	c.Account, c.Data = a.signedAccount, a.signedData
+	c.Account, c.Data = a.SignedAccount, a.SignedData
 	return c
 }
 
 // admit does the work of Admit at this queue manager alone.
 func (s *Server) admit(c roles.Claims) error {
-	r, err := readClaims(c)
+	r, err := claims.Read(c)
 	if err != nil {
 		return err
 	}
 	s.admitting.Lock()
 	defer s.admitting.Unlock()
 	before := s.account.Load()
-	if before.account.Subject != r.account.Subject || before.data.Subject != r.data.Subject {
+	if before.Account.Subject != r.Account.Subject || before.Data.Subject != r.Data.Subject {
 		return transfer.Errorf(transfer.KindConflict, "what was signed is for another network than that of queue manager %s", s.cfg.Name)
 	}
-	if before.account.Issuer != r.account.Issuer || before.data.Issuer != r.data.Issuer {
+	if before.Account.Issuer != r.Account.Issuer || before.Data.Issuer != r.Data.Issuer {
 		return transfer.Errorf(transfer.KindDenied, "what was sent to queue manager %s was not signed by the network's authority", s.cfg.Name)
 	}
-	if number(r.account) < number(before.account) || number(r.data) < number(before.data) {
+	if claims.Number(r.Account) < claims.Number(before.Account) || claims.Number(r.Data) < claims.Number(before.Data) {
 		return transfer.Errorf(transfer.KindConflict, "what was signed for queue manager %s is older than what it has", s.cfg.Name)
 	}
-	now := &admission{r.account, r.data, c.Account, c.Data}
-	if sameAdmission(before.account, r.account) && sameAdmission(before.data, r.data) {
-		if number(r.account) > number(before.account) {
+	now := &claims.Admission{Account: r.Account, Data: r.Data, SignedAccount: c.Account, SignedData: c.Data}
+	if claims.Same(before.Account, r.Account) && claims.Same(before.Data, r.Data) {
+		if claims.Number(r.Account) > claims.Number(before.Account) {
 			s.account.Store(now)
 		}
 		// An update restarts JetStream for the account, for a moment without answers.
@@ -228,12 +147,12 @@ func keepClaims(s *Server, c roles.Claims) error {
 }
 
 // takeEffect applies claims to the server. s.admitting is held.
-func takeEffect(s *Server, now *admission) error {
+func takeEffect(s *Server, now *claims.Admission) error {
 	s.account.Store(now)
 	for _, a := range []struct {
 		claims *jwt.AccountClaims
 		jwt    string
-	}{{now.data, now.signedData}, {now.account, now.signedAccount}} {
+	}{{now.Data, now.SignedData}, {now.Account, now.SignedAccount}} {
 		account, err := s.ns.LookupAccount(a.claims.Subject)
 		if err != nil {
 			return err
@@ -244,40 +163,4 @@ func takeEffect(s *Server, now *admission) error {
 		s.ns.UpdateAccountClaims(account, a.claims)
 	}
 	return nil
-}
-
-// number returns the number of claims (roles.Keys.Claims): the larger one is newer.
-func number(account *jwt.AccountClaims) uint64 {
-	n, err := strconv.ParseUint(account.Description, 10, 64)
-	if err != nil {
-		return 0 // before there were numbers
-	}
-	return n
-}
-
-// sameAdmission reports whether two claims of an account admit the same identities.
-func sameAdmission(a, b *jwt.AccountClaims) bool {
-	return a.Subject == b.Subject && maps.Equal(a.Revocations, b.Revocations) && maps.EqualFunc(a.SigningKeys, b.SigningKeys, func(x, y jwt.Scope) bool { return reflect.DeepEqual(x, y) })
-}
-
-// credentials returns the option that proves an identity to a queue manager, in the account for data or in the other
-// one. A nil identity proves nothing: it serves queue managers without a guard.
-func credentials(i *identity.Identity, data bool) nats.Option {
-	return signedIn(i, i.JWTs, data)
-}
-
-// signedIn is credentials with the given JWTs of an identity.
-func signedIn(i *identity.Identity, jwts func() identity.JWTs, data bool) nats.Option {
-	if i == nil {
-		return func(*nats.Options) error { return nil }
-	}
-	return nats.UserJWT(
-		func() (string, error) {
-			all := jwts()
-			if data {
-				return all.Data, nil
-			}
-			return all.User, nil
-		},
-		func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) })
 }

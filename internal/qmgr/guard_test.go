@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -94,7 +95,7 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 	must(t, err)
 	ended := 0
 	for _, x := range z.Conns {
-		if x.Name == responderName {
+		if x.Name == own.Name {
 			must(t, s.ns.DisconnectClientByID(x.Cid))
 			ended++
 		}
@@ -108,9 +109,9 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 	}
 	qmgrtest.Eventually(t, "it answers again", answers)
 	for range 2 { // the library gives it up
-		before := s.answers.conn()
+		before := s.answers.NATS()
 		before.Close()
-		qmgrtest.Eventually(t, "it is made anew", func() bool { return s.answers.conn() != before })
+		qmgrtest.Eventually(t, "it is made anew", func() bool { return s.answers.NATS() != before })
 		qmgrtest.Eventually(t, "it answers", answers)
 		qmgrtest.Eventually(t, "it hears", func() bool {
 			must(t, trusted(t, s).Publish(wire.ManagerSubject("TWO"), []byte(`{"v":1,"name":"TWO","domain":"TWO"}`)))
@@ -161,7 +162,7 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 		at.Put("", subject, []byte("x"))
 	}
 	must(t, at.Put("", good.Subject(), []byte("x")).Wait(qmgrtest.Context(t)))
-	st, err := s.answers.js().Stream(qmgrtest.Context(t), string(streams.StreamStore))
+	st, err := s.answers.JS().Stream(qmgrtest.Context(t), string(streams.StreamStore))
 	must(t, err)
 	if n := st.CachedInfo().State.NumSubjects; n != 1 {
 		t.Errorf("something is stored on %d subjects", n)

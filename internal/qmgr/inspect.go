@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
@@ -244,12 +245,12 @@ type examination struct {
 
 // examine starts a server on the store in a directory.
 func (s *disk) examine(opts *server.Options, dir string) (*examination, error) {
-	own := opts.Clone()
-	own.DontListen, own.Host, own.Port, own.StoreDir = true, "", 0, dir
-	own.LeafNode = server.LeafNodeOpts{}
-	own.Cluster, own.Routes = server.ClusterOpts{}, nil
+	bare := opts.Clone()
+	bare.DontListen, bare.Host, bare.Port, bare.StoreDir = true, "", 0, dir
+	bare.LeafNode = server.LeafNodeOpts{}
+	bare.Cluster, bare.Routes = server.ClusterOpts{}, nil
 	log := newServerLog(s.cfg.log)
-	ns, err := s.run(own, log)
+	ns, err := s.run(bare, log)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +262,7 @@ func (s *disk) examine(opts *server.Options, dir string) (*examination, error) {
 		}
 	}
 
-	if x.nc, err = connectOwn(ns, nats.NoReconnect(), credentials(s.cfg.identity, false)); err == nil {
+	if x.nc, err = own.Connect(ns, nats.NoReconnect(), own.Credentials(s.cfg.identity, false)); err == nil {
 		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(streams.APITimeout))
 	}
 	if err != nil {

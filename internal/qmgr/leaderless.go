@@ -58,7 +58,7 @@ func (m *member) removeOrphans(ctx context.Context, o *orphans) {
 		m.s.cfg.log.Error("a queue has had no leader for long though every member of the cluster is there; it is made anew, and what was stored in it is lost",
 			"stream", name, "after", o.limit.String())
 		ctx, cancel := context.WithTimeout(ctx, streams.APITimeout)
-		if err := m.own.js().DeleteStream(ctx, name); err != nil {
+		if err := m.own.JS().DeleteStream(ctx, name); err != nil {
 			// The leader of the queue would have answered. The next look shows whether the queue has gone.
 			m.s.cfg.log.Debug("nobody says that a queue was removed", "stream", name, slog.Any("error", err))
 		}

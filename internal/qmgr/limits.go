@@ -106,7 +106,7 @@ func (l *limits) run() {
 func (l *limits) look(st *stock) {
 	ctx, cancel := context.WithTimeout(context.Background(), streams.APITimeout)
 	defer cancel()
-	s, err := l.s.answers.js().Stream(ctx, st.stream)
+	s, err := l.s.answers.JS().Stream(ctx, st.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		st.Look(st.room, nil)
 		return

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/sys/sleep"
@@ -140,7 +141,7 @@ func (l *link) dial(ctx context.Context) error {
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
 		nats.WebSocketConnectionHeaders(smallFrames),
-		signedIn(l.c.cfg.identity, l.c.cfg.jwts, l.role == roleData),
+		own.SignedIn(l.c.cfg.identity, l.c.cfg.jwts, l.role == roleData),
 	}
 	if cfg := l.c.cfg.libraryTLS; cfg != nil {
 		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())

@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/keyfile"
@@ -49,7 +50,7 @@ type memberNote struct {
 // A member is a queue manager's part in a cluster.
 type member struct {
 	memberConfig
-	own  *ownConn // once the queue manager runs
+	own  *own.Conn // once the queue manager runs
 	note memberNote
 	now  atomic.Pointer[present]
 
@@ -241,7 +242,7 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 			if out.Header.Get(nats.MsgIdHdr) == "" { // its ID is known if it is tried again within two minutes
 				out.Header.Set(nats.MsgIdHdr, fmt.Sprintf("alone-%s-%d", s.cfg.name, msg.Sequence))
 			}
-			_, err := m.own.js().PublishMsg(ctx, out)
+			_, err := m.own.JS().PublishMsg(ctx, out)
 			return err
 		})
 		if err != nil {
@@ -293,7 +294,7 @@ func (m *member) tend(opts *server.Options) {
 			try, cancel := context.WithTimeout(ctx, streams.APITimeout)
 			err := m.ensure(try)
 			if err == nil {
-				streams.Library{JS: m.own.js}.RaiseStore(try)
+				streams.Library{JS: m.own.JS}.RaiseStore(try)
 			}
 			cancel()
 			if err != nil {

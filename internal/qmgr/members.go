@@ -37,7 +37,7 @@ type lag struct {
 func (m *member) all(ctx context.Context) ([]streams.Member, error) {
 	own := figuresOf(m.s, m.hostURL(), m)
 	all := []figure{own}
-	nc := m.own.conn()
+	nc := m.own.NATS()
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {

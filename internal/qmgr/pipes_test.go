@@ -3,6 +3,7 @@ package qmgr
 import (
 	"testing"
 
+	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -17,17 +18,17 @@ func TestAGateTakesTheTicketsOfAUser(t *testing.T) {
 	bob := authoritytest.Identity(t, a, identity.User, "bob", roles.User).Name()
 	eve := authoritytest.Identity(t, a, identity.User, "eve", roles.User).Name()
 	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent).Name()
-	claims, err := a.Claims()
+	signed, err := a.Claims()
 	must(t, err)
-	r, err := readClaims(claims)
+	r, err := claims.Read(signed)
 	must(t, err)
-	lets := &admission{account: r.account, data: r.data}
+	lets := &claims.Admission{Account: r.Account, Data: r.Data}
 	id := transfer.ID{6: 0x70, 8: 0x80, 15: 1}
 	jwts, err := authority.Ticket(a, bob, authority.Pipe{Transfer: id, Peer: "ALPHA", Right: transfer.AuthDest})
 	must(t, err)
 	self := transfer.StreamAgentOf(bob.String(), id).Token()
 	for _, token := range []string{jwts.User, jwts.Data} {
-		c, err := caller(bob, token, lets)
+		c, err := claims.Caller(bob, token, lets)
 		must(t, err)
 		if c.Token != self || c.Member != bob.Token() || c.Role != "pipe" || c.Replies != "ferry.inbox."+self+"." {
 			t.Errorf("the ticket lets in %s of %s as %s with replies %s", c.Token, c.Member, c.Role, c.Replies)
@@ -37,7 +38,7 @@ func TestAGateTakesTheTicketsOfAUser(t *testing.T) {
 			t.Errorf("the rights are not those of the ticket; for data: %v", data)
 		}
 		for _, other := range []identity.Name{eve, alpha} {
-			if c, err := caller(other, token, lets); transfer.KindOf(err) != transfer.KindDenied {
+			if c, err := claims.Caller(other, token, lets); transfer.KindOf(err) != transfer.KindDenied {
 				t.Errorf("the ticket of bob lets %s in as %s: %v", other, c.Token, err)
 			}
 		}

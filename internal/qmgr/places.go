@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"golang.org/x/time/rate"
 
+	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
@@ -53,7 +54,7 @@ type places struct {
 	// domain is the token of the queue manager, or of its cluster, and mate reports whether a token is another member's.
 	domain    string
 	mate      func(token string) bool
-	admission func() *admission
+	admission func() *claims.Admission
 	log       *slog.Logger
 	quiet     *quiet.Log
 	path      string // of the file that keeps proofs
@@ -122,11 +123,11 @@ type joined struct {
 // A placesConfig describes the queue manager that keeps places.
 type placesConfig struct {
 	Name      string
-	Domain    string             // its token, or that of its cluster
-	Dir       string             // its directory
-	Identity  *identity.Identity // nil: the network has none
-	Mates     func() []string    // the names of the other members of its cluster; nil: it is in none
-	Admission func() *admission  // the present claims of the network
+	Domain    string                   // its token, or that of its cluster
+	Dir       string                   // its directory
+	Identity  *identity.Identity       // nil: the network has none
+	Mates     func() []string          // the names of the other members of its cluster; nil: it is in none
+	Admission func() *claims.Admission // the present claims of the network
 	Log       *slog.Logger
 }
 
@@ -206,7 +207,7 @@ func (p *places) check(x *identity.Place) (role roles.Role, key string, err erro
 		return roles.User, key, nil
 	}
 	a := p.admission()
-	c, err := caller(x.Who, x.JWT, a)
+	c, err := claims.Caller(x.Who, x.JWT, a)
 	if err == nil && c.Token != x.Who.Token() {
 		err = transfer.Errorf(transfer.KindDenied, "the place of %s has the ticket of a pipe", x.Who)
 	}
@@ -214,7 +215,7 @@ func (p *places) check(x *identity.Place) (role roles.Role, key string, err erro
 		return "", "", err
 	}
 	u, err := jwt.DecodeUserClaims(x.JWT)
-	if err != nil || a.account.IsClaimRevoked(u) || u.Expires > 0 && time.Since(time.Unix(u.Expires, 0)) > errands.MaxClockOff {
+	if err != nil || a.Account.IsClaimRevoked(u) || u.Expires > 0 && time.Since(time.Unix(u.Expires, 0)) > errands.MaxClockOff {
 		return "", "", transfer.Errorf(transfer.KindDenied, "the JWT of %s has ended or was revoked", x.Who)
 	}
 	return roles.Role(c.Role), key, nil

@@ -75,7 +75,7 @@ func (f *forwarder) placed(said []byte) error {
 		return err
 	}
 	f.noticePlace(&x)
-	return f.own.conn().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
+	return f.own.NATS().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
 }
 
 // noticePlace has the stored messages of an identity that has moved forwarded.
@@ -211,7 +211,7 @@ func (f *forwarder) askPlaces(peer string) error {
 }
 
 func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
-	nc := f.own.conn()
+	nc := f.own.NATS()
 	sub, err := nc.SubscribeSync(f.inbox(peer))
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/sleep"
@@ -89,7 +90,7 @@ func (m *member) askRemoval(ctx context.Context, r errands.Removal) error {
 	refused := func(err error) error {
 		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", m.cluster.Name, r.Name, err).WithHint("try again in a moment")
 	}
-	nc, err := connectOwn(s.ns, nats.Name(responderName), nats.NoReconnect(),
+	nc, err := own.Connect(s.ns, nats.Name(own.Name), nats.NoReconnect(),
 		nats.UserJWT(func() (string, error) { return r.As.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(r.As.Seed, nonce) }))
 	if err != nil {
 		return refused(err)

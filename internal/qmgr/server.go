@@ -15,7 +15,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/listen"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
@@ -74,7 +76,7 @@ type Server struct {
 	lock      *dirLock
 	answers   *responder
 	member    *member // its part in a cluster; nil: it is in none
-	account   atomic.Pointer[admission]
+	account   atomic.Pointer[claims.Admission]
 	unkept    bool // claims that Guard.Keep could not keep
 	tasks     sync.WaitGroup
 	once      sync.Once
@@ -177,7 +179,7 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	}
 	opts.DontListen = cfg.Listen == "" || cfg.Guard != nil // the Guard's gate listens instead
 	if cfg.Listen != "" {
-		host, port, err := splitListen("--listen", cfg.Listen)
+		host, port, err := listen.Split("--listen", cfg.Listen)
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +227,7 @@ func (s *Server) start(opts *server.Options) error {
 	if s.cfg.Listen != "" && s.cfg.Guard != nil {
 		var err error
 		if s.listener, err = net.Listen("tcp", s.cfg.Listen); err != nil {
-			return listenError("--listen", s.cfg.Listen, err)
+			return listen.Error("--listen", s.cfg.Listen, err)
 		}
 	}
 	if err := s.channels.listens(); err != nil {
@@ -280,7 +282,7 @@ func (s *Server) start(opts *server.Options) error {
 
 	s.answers, err = answerAbout(s)
 	if err == nil && s.member != nil {
-		if err = s.member.attend(s.answers.ownConn); err == nil {
+		if err = s.member.attend(s.answers.Conn); err == nil {
 			s.tasks.Go(s.member.watch)
 			s.tasks.Go(func() { s.member.tend(opts) })
 			s.tasks.Go(s.member.remember)
@@ -363,7 +365,7 @@ func (s *Server) memberConfig() memberConfig {
 	return memberConfig{s: s.disk, cluster: s.cfg.Cluster, url: s.URL, host: s.Host,
 		number: func() uint64 {
 			if a := s.account.Load(); a != nil {
-				return number(a.account)
+				return claims.Number(a.Account)
 			}
 			return 0
 		},
@@ -388,7 +390,7 @@ func (s *Server) channelsConfig() channelsConfig {
 
 // forwardConfig returns the configuration of the queue manager's forwarder.
 func (s *Server) forwardConfig() forwardConfig {
-	cfg := forwardConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.accountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.ownConn, NS: s.ns,
+	cfg := forwardConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.accountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.ns,
 		Channels: s.channels, Places: s.channels.places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Standing: func() string { return standingOf(s.disk) },
 		Found: func(finding string) bool { return s.findings.Add(finding, time.Now()) }, Log: s.cfg.Log}
 	if s.cfg.Cluster != nil {

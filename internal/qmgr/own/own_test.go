@@ -1,4 +1,4 @@
-package qmgr
+package own
 
 import (
 	"bufio"
@@ -45,7 +45,7 @@ func TestAQueueManagerWaitsForItself(t *testing.T) {
 	} {
 		t.Run(c.after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nc, err := connectOwn(busyServer(c.after), nats.NoReconnect())
+				nc, err := Connect(busyServer(c.after), nats.NoReconnect())
 				if err == nil {
 					nc.Close()
 				}

@@ -1,4 +1,4 @@
-package qmgr
+package listen
 
 import (
 	"cmp"
@@ -13,9 +13,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// splitListen reads HOST:PORT of a flag into the library's form. There a port 0 would mean the default port, and -1 any
+// Split reads HOST:PORT of a flag into the library's form. There a port 0 would mean the default port, and -1 any
 // free one.
-func splitListen(flag, listen string) (string, int, error) {
+func Split(flag, listen string) (string, int, error) {
 	host, text, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "", 0, transfer.Errorf(transfer.KindUsage, "%s %q is malformed; write it as HOST:PORT", flag, listen)
@@ -35,14 +35,14 @@ func splitListen(flag, listen string) (string, int, error) {
 	// the port first, for the cause itself.
 	l, err := net.Listen("tcp", net.JoinHostPort(host, text))
 	if err != nil {
-		return "", 0, listenError(flag, listen, err)
+		return "", 0, Error(flag, listen, err)
 	}
 
 	l.Close()
 	return host, int(port), nil
 }
 
-func listenError(flag, listen string, err error) error {
+func Error(flag, listen string, err error) error {
 	cause := err
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		cause = op.Err

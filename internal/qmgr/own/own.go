@@ -1,4 +1,4 @@
-package qmgr
+package own
 
 import (
 	"context"
@@ -15,24 +15,24 @@ import (
 	"ferry/internal/sys/sleep"
 )
 
-const responderName = "ferry queue manager"
+const Name = "ferry queue manager"
 
-// ownTimeout is the time for which a queue manager that connects to itself waits for its answer. Silence within one
+// Timeout is the time for which a queue manager that connects to itself waits for its answer. Silence within one
 // process means only that the host is busy.
-const ownTimeout = time.Minute
+const Timeout = time.Minute
 
 // ownWait is the time between two attempts to connect.
 const ownWait = 200 * time.Millisecond
 
-// connectOwn connects a queue manager to the library's server within its process.
-func connectOwn(to nats.InProcessConnProvider, opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append(opts, nats.InProcessServer(to), nats.Timeout(ownTimeout))...)
+// Connect connects a queue manager to the library's server within its process.
+func Connect(to nats.InProcessConnProvider, opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect("", append(opts, nats.InProcessServer(to), nats.Timeout(Timeout))...)
 }
 
-// An ownConn is a queue manager's connection to itself. The queue manager uses it for its answers and for all its own
+// An Conn is a queue manager's connection to itself. The queue manager uses it for its answers and for all its own
 // work. The server ends each connection when the JWT of that connection expires. The library closes a connection for
-// good on errors that it does not know. In both cases the ownConn connects and subscribes again.
-type ownConn struct {
+// good on errors that it does not know. In both cases the Conn connects and subscribes again.
+type Conn struct {
 	to       nats.InProcessConnProvider
 	identity *identity.Identity // nil: the queue manager asks for none
 	data     bool               // in the account for data
@@ -57,9 +57,9 @@ type ownSession struct {
 	js jetstream.JetStream
 }
 
-// newOwnConn connects a queue manager to itself, in the account for data or in the other one.
-func newOwnConn(to nats.InProcessConnProvider, i *identity.Identity, data bool, log *slog.Logger) (*ownConn, error) {
-	o := &ownConn{to: to, identity: i, data: data, log: log}
+// Dial connects a queue manager to itself, in the account for data or in the other one.
+func Dial(to nats.InProcessConnProvider, i *identity.Identity, data bool, log *slog.Logger) (*Conn, error) {
+	o := &Conn{to: to, identity: i, data: data, log: log}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	if err := o.dial(); err != nil {
 		o.end()
@@ -68,16 +68,16 @@ func newOwnConn(to nats.InProcessConnProvider, i *identity.Identity, data bool, 
 	return o, nil
 }
 
-// conn returns the library's present connection. It may be closed later; do not keep it.
-func (o *ownConn) conn() *nats.Conn        { return o.now.Load().nc }
-func (o *ownConn) js() jetstream.JetStream { return o.now.Load().js }
+// NATS returns the library's present connection. It may be closed later; do not keep it.
+func (o *Conn) NATS() *nats.Conn        { return o.now.Load().nc }
+func (o *Conn) JS() jetstream.JetStream { return o.now.Load().js }
 
-// subscribe has messages of a subject handled until stop. With a group name, one member of the group handles each
+// Subscribe has messages of a subject handled until stop. With a group name, one member of the group handles each
 // message.
-func (o *ownConn) subscribe(subject, group string, h nats.MsgHandler) error {
+func (o *Conn) Subscribe(subject, group string, h nats.MsgHandler) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, err := o.conn().QueueSubscribe(subject, group, h)
+	_, err := o.NATS().QueueSubscribe(subject, group, h)
 	if err == nil {
 		o.subs = append(o.subs, ownSub{subject, group, h})
 	}
@@ -85,9 +85,9 @@ func (o *ownConn) subscribe(subject, group string, h nats.MsgHandler) error {
 }
 
 // dial makes the connection, with the subscriptions that there are.
-func (o *ownConn) dial() error {
-	nc, err := connectOwn(o.to, nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(ownWait),
-		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), credentials(o.identity, o.data))
+func (o *Conn) dial() error {
+	nc, err := Connect(o.to, nats.Name(Name), nats.MaxReconnects(-1), nats.ReconnectWait(ownWait),
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), Credentials(o.identity, o.data))
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (o *ownConn) dial() error {
 }
 
 // lost replaces a connection that the library has given up.
-func (o *ownConn) lost(nc *nats.Conn) {
+func (o *Conn) lost(nc *nats.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now := o.now.Load(); o.ctx.Err() != nil || now == nil || now.nc != nc {
@@ -127,7 +127,7 @@ func (o *ownConn) lost(nc *nats.Conn) {
 	})
 }
 
-func (o *ownConn) stop() {
+func (o *Conn) Stop() {
 	if o == nil {
 		return
 	}
@@ -135,5 +135,5 @@ func (o *ownConn) stop() {
 	o.end()
 	o.mu.Unlock()
 	o.tasks.Wait()
-	o.conn().Close()
+	o.NATS().Close()
 }

@@ -1,0 +1,2 @@
+// Package listen reads the addresses on which a queue manager listens.
+package listen
