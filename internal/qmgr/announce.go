@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -67,7 +68,6 @@ const (
 	announceSoon  = 100 * time.Millisecond        // after a channel has come up
 	managerGone   = 3*announceEvery + time.Second // away
 	managerForgot = 24 * time.Hour
-	maxManagers   = 10_000
 
 	maxAnnouncement = 4 << 10          // bytes
 	sayClockOff     = 10 * time.Second // less than this is not worth a word
@@ -126,7 +126,7 @@ func (a *announcer) coordinationAt() string {
 	if a.here.Load() {
 		return a.f.self
 	}
-	if a.f.places.identity != nil { // coordination publishes its place itself
+	if a.f.places.Identity != nil { // coordination publishes its place itself
 		return a.f.whereIs(wire.Coordination)
 	}
 	a.mu.Lock()
@@ -141,8 +141,8 @@ func (a *announcer) coordinationAt() string {
 
 // domainOf returns the token of a queue manager, or of its cluster, by its name.
 func (a *announcer) domainOf(name string) string {
-	if a.f.places.identity != nil {
-		return a.f.places.domainOf(transfer.Token(name))
+	if a.f.places.Identity != nil {
+		return a.f.places.DomainOf(transfer.Token(name))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,9 +166,9 @@ func (a *announcer) announced(m *nats.Msg) {
 	now := time.Now()
 	a.mu.Lock()
 	was, known := a.others[token]
-	if !known && len(a.others) >= maxManagers {
+	if !known && len(a.others) >= places.MaxManagers {
 		a.mu.Unlock()
-		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", maxManagers)
+		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", places.MaxManagers)
 		return
 	}
 	o := other{announcement: x, heard: now, ahead: x.Time.Sub(now), twin: was.twin}
@@ -199,10 +199,10 @@ func (a *announcer) announced(m *nats.Msg) {
 
 // checkedDomain returns the token of a queue manager or of its cluster. Signed statements take precedence.
 func (a *announcer) checkedDomain(x *announcement) string {
-	if a.f.places.identity == nil {
+	if a.f.places.Identity == nil {
 		return x.Domain
 	}
-	return a.f.places.domainOf(transfer.Token(x.Name))
+	return a.f.places.DomainOf(transfer.Token(x.Name))
 }
 
 // domains returns the tokens of the other queue managers, or clusters, that can be reached.
@@ -224,7 +224,7 @@ func (a *announcer) forget(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	most := managerForgot
-	if len(a.others) >= maxManagers {
+	if len(a.others) >= places.MaxManagers {
 		most = managerGone
 	}
 	maps.DeleteFunc(a.others, func(_ string, o other) bool { return now.Sub(o.heard) > most })

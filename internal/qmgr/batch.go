@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -28,10 +29,10 @@ type batch struct {
 // prove adds the proof of an identity to a batch. It reports whether the forwarder has one. A network without
 // identities needs none.
 func (f *forwarder) prove(b *batch, token string) bool {
-	if f.places.identity == nil {
+	if f.places.Identity == nil {
 		return true
 	}
-	proof := f.places.proofOf(token)
+	proof := f.places.ProofOf(token)
 	if proof != nil && !slices.ContainsFunc(b.Proofs, func(other json.RawMessage) bool { return string(other) == string(proof) }) {
 		b.Proofs = append(b.Proofs, proof)
 	}
@@ -132,9 +133,9 @@ func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.Ra
 		return err
 	}
 	author := wire.LastToken(x.Subject)
-	if f.places.identity != nil {
+	if f.places.Identity != nil {
 		var err error
-		if author, err = f.places.proves(proofs, author, from, placeProof); err != nil {
+		if author, err = f.places.Proves(proofs, author, from, places.PlaceProof); err != nil {
 			return err
 		}
 	}

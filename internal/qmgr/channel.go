@@ -22,6 +22,7 @@ import (
 	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/listen"
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
@@ -126,8 +127,8 @@ type Channels struct {
 	path  string          // of the file that keeps the channels
 	notes notes
 
-	token  string  // of the queue manager
-	places *places // has the identities behind each channel
+	token  string         // of the queue manager
+	places *places.Places // has the identities behind each channel
 	gate   *gate.Gate
 	listen net.Listener         // of the gate, which closes it
 	key    nkeys.KeyPair        // signs for the gate and the ways
@@ -170,7 +171,7 @@ type channelsConfig struct {
 	Account   string                   // that has the queues
 	Strangers int                      // connections that may wait for their identity at once
 	Admission func() *claims.Admission // the present claims of the network
-	Places    *places
+	Places    *places.Places
 	Ending    <-chan struct{} // closed when the queue manager ends
 	Log       *slog.Logger
 	// Waiting returns the number of messages that wait for a queue manager, by its name.

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -596,8 +597,8 @@ func TestLongNamesAreNotHeard(t *testing.T) {
 	f.announced(&nats.Msg{Subject: wire.ManagerSubject(long), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s"}`, long, long)})
 	f.announced(&nats.Msg{Subject: wire.ManagerSubject("M"), Data: fmt.Appendf(nil, `{"v":1,"name":"M","domain":"%s","coordination":true}`, long)})
 	f.beat(&nats.Msg{Subject: "ferry.beat.B", Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
-	if f.places.where("B") != "TWO" || len(f.places.all) != 1 || len(f.others) != 0 {
-		t.Errorf("heard of %d agents and %d queue managers", len(f.places.all), len(f.others))
+	if f.places.Where("B") != "TWO" || len(f.places.All) != 1 || len(f.others) != 0 {
+		t.Errorf("heard of %d agents and %d queue managers", len(f.places.All), len(f.others))
 	}
 }
 
@@ -619,14 +620,14 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	if say("LONG", `,"degraded":"`+strings.Repeat("x", maxAnnouncement)+`"`); knows("LONG") {
 		t.Error("a long announcement is heard")
 	}
-	for n := range maxManagers {
+	for n := range places.MaxManagers {
 		say(fmt.Sprint("M", n), "")
 	}
 	if say("REAL", ""); knows("REAL") {
 		t.Error("there is room for one more")
 	}
 	now := time.Now().Add(managerGone + time.Second)
-	for n := range maxAgents {
+	for n := range places.MaxAgents {
 		f.beat(&nats.Msg{Subject: fmt.Sprint("ferry.beat.A", n), Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
 	}
 	f.mu.Lock()
@@ -636,11 +637,11 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	if say("REAL", ""); !knows("REAL") {
 		t.Error("those that are away leave no room")
 	}
-	f.forget(time.Now().Add(managerGone + agentAway + time.Second)) // the beats of so many agents need some time
+	f.forget(time.Now().Add(managerGone + places.AgentAway + time.Second)) // the beats of so many agents need some time
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.blocked) > 0 || len(f.places.all) > 0 {
-		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.blocked), len(f.places.all))
+	if len(f.blocked) > 0 || len(f.places.All) > 0 {
+		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.blocked), len(f.places.All))
 	}
 }
 

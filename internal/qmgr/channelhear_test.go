@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
@@ -109,7 +110,7 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 		must(t, err)
 		return said
 	}
-	old := placedAt(t, bob, "TWO", now.Add(-placeProof-2*errands.MaxClockOff))
+	old := placedAt(t, bob, "TWO", now.Add(-places.PlaceProof-2*errands.MaxClockOff))
 	var changed identity.Place
 	must(t, json.Unmarshal(placedAt(t, bob, "ONE", now), &changed))
 	changed.At = "TWO"
@@ -184,25 +185,25 @@ func TestPlacesAreSigned(t *testing.T) {
 			x.JWT = authoritytest.Identity(t, a, identity.User, "root", roles.Admin).JWTs().User
 		}),
 		"no JSON": json.RawMessage(`{`),
-		"long":    json.RawMessage(`"` + strings.Repeat("x", maxPlace) + `"`),
+		"long":    json.RawMessage(`"` + strings.Repeat("x", places.MaxPlace) + `"`),
 	} {
-		if _, _, err := p.take(said); err == nil {
+		if _, _, err := p.Take(said); err == nil {
 			t.Errorf("%s: it is taken", what)
 		}
 	}
-	if p.where("ALPHA") != "" || p.where("bob") != "" || p.where("BETA") != "" {
+	if p.Where("ALPHA") != "" || p.Where("bob") != "" || p.Where("BETA") != "" {
 		t.Fatal("a refused place counts")
 	}
 	take := func(said json.RawMessage, want bool) {
 		t.Helper()
-		if _, fresh, err := p.take(said); err != nil || fresh != want {
+		if _, fresh, err := p.Take(said); err != nil || fresh != want {
 			t.Errorf("new: %t, %v", fresh, err)
 		}
 	}
 	take(good, true)
 	take(good, false) // again
 	take(placedAt(t, alpha, "THREE", now.Add(-time.Minute)), true)
-	if at := p.where("ALPHA"); at != "TWO" {
+	if at := p.Where("ALPHA"); at != "TWO" {
 		t.Errorf("ALPHA is at %s by the older statement", at)
 	}
 	later, err := alpha.SignPlace(identity.Place{At: "FOUR", Left: "TWO", Made: now.UnixMilli() + 1})
@@ -210,29 +211,29 @@ func TestPlacesAreSigned(t *testing.T) {
 	said, err := json.Marshal(later)
 	must(t, err)
 	take(said, true)
-	if at := p.where("ALPHA"); at != "FOUR" {
+	if at := p.Where("ALPHA"); at != "FOUR" {
 		t.Errorf("ALPHA is at %s", at)
 	}
-	p.mu.Lock()
-	two, three := p.all["ALPHA"].at["TWO"], p.all["ALPHA"].at["THREE"]
-	p.mu.Unlock()
-	if !two.ended || three.ended {
-		t.Errorf("ALPHA has left TWO: %t, and THREE: %t", two.ended, three.ended)
+	p.Mu.Lock()
+	two, three := p.All["ALPHA"].At["TWO"], p.All["ALPHA"].At["THREE"]
+	p.Mu.Unlock()
+	if !two.Ended || three.Ended {
+		t.Errorf("ALPHA has left TWO: %t, and THREE: %t", two.Ended, three.Ended)
 	}
 	take(good, false) // TWO has the statement of before, and plays it again
 	take(placedAt(t, bob, "TWO", now), true)
 	pipe := func(user identity.Name) string {
 		return transfer.StreamAgentOf(user.String(), transfer.ID{15: 7}).Token()
 	}
-	if at := p.where(pipe(bob.Name())); at != "TWO" {
+	if at := p.Where(pipe(bob.Name())); at != "TWO" {
 		t.Errorf("a pipe of bob is at %q", at)
 	}
-	if at := p.where(pipe(identity.Name{Network: a.Network(), Role: identity.User, Name: "eve"})); at != "" {
+	if at := p.Where(pipe(identity.Name{Network: a.Network(), Role: identity.User, Name: "eve"})); at != "" {
 		t.Errorf("a pipe of eve is at %q", at)
 	}
 	take(placedAt(t, bob, "ONE", now), true)
 	take(placedAt(t, bob, "THREE", now.Add(time.Second)), true) // another command of bob
-	if at, of := p.where(pipe(bob.Name())), p.where("bob"); at != "ONE" || of != "THREE" {
+	if at, of := p.Where(pipe(bob.Name())), p.Where("bob"); at != "ONE" || of != "THREE" {
 		t.Errorf("a pipe of bob is at %s, and bob at %s", at, of)
 	}
 	ticket, err := authority.Ticket(a, bob.Name(), authority.Pipe{Transfer: transfer.ID{6: 0x70, 8: 0x80, 15: 1}, Peer: "ALPHA", Right: transfer.AuthDest})
@@ -241,7 +242,7 @@ func TestPlacesAreSigned(t *testing.T) {
 	must(t, err)
 	data, err := json.Marshal(shown)
 	must(t, err)
-	if _, _, err := p.take(data); transfer.KindOf(err) != transfer.KindDenied {
+	if _, _, err := p.Take(data); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("a place with the ticket of a pipe: %v", err)
 	}
 	gamma := authoritytest.Identity(t, a, identity.Agent, "GAMMA", roles.Agent)
@@ -250,22 +251,22 @@ func TestPlacesAreSigned(t *testing.T) {
 	five := authoritytest.Identity(t, a, identity.Manager, "FIVE", roles.Manager)
 	take(placedAt(t, five, "TWO", now), true)
 	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(gamma.Certificate().Leaf), identity.KeyHash(five.Certificate().Leaf)})
-	p.forget(time.Now())
-	p.mu.Lock()
-	revoked, manager := p.all["GAMMA"].at["TWO"], p.managers["FIVE"].at["TWO"]
-	p.mu.Unlock()
-	if !revoked.ended || !manager.ended {
-		t.Errorf("the place of a revoked agent has ended: %t, and that of a revoked queue manager: %t", revoked.ended, manager.ended)
+	p.Forget(time.Now())
+	p.Mu.Lock()
+	revoked, manager := p.All["GAMMA"].At["TWO"], p.Managers["FIVE"].At["TWO"]
+	p.Mu.Unlock()
+	if !revoked.Ended || !manager.Ended {
+		t.Errorf("the place of a revoked agent has ended: %t, and that of a revoked queue manager: %t", revoked.Ended, manager.Ended)
 	}
-	if p.spells("one") == nil || p.spells("ONE") != nil || p.spells("three") != nil || p.spells("THREE") == nil {
+	if p.Spells("one") == nil || p.Spells("ONE") != nil || p.Spells("three") != nil || p.Spells("THREE") == nil {
 		t.Error("two queue managers have one token")
 	}
-	p.forget(now.Add(errands.PlaceLife + time.Minute))
+	p.Forget(now.Add(errands.PlaceLife + time.Minute))
 	take(said, false) // likewise where it has ended
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for manager, x := range p.all["ALPHA"].at {
-		if !x.ended {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	for manager, x := range p.All["ALPHA"].At {
+		if !x.Ended {
 			t.Errorf("that ALPHA is at %s has not ended", manager)
 		}
 	}
@@ -285,18 +286,18 @@ func TestARevocationEndsThePlacesOfItsKey(t *testing.T) {
 		}
 		old[n], young[n] = authoritytest.Identity(t, a, kind, name, role), authoritytest.Identity(t, a, kind, name, role)
 		for at, i := range map[string]*identity.Identity{"TWO": old[n], "THREE": young[n], "FOUR": old[n]} {
-			if _, _, err := p.take(placedAt(t, i, at, time.Now().Add(time.Duration(len(at))*time.Second))); err != nil {
+			if _, _, err := p.Take(placedAt(t, i, at, time.Now().Add(time.Duration(len(at))*time.Second))); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(old[0].Certificate().Leaf), identity.KeyHash(old[1].Certificate().Leaf)})
-	p.forget(time.Now())
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for what, at := range map[string]map[string]placed{"ALPHA": p.all["ALPHA"].at, "FIVE": p.managers["FIVE"].at} {
-		if !at["TWO"].ended || at["THREE"].ended || !at["FOUR"].ended {
-			t.Errorf("the places of %s have ended: %t, %t and %t", what, at["TWO"].ended, at["THREE"].ended, at["FOUR"].ended)
+	p.Forget(time.Now())
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	for what, at := range map[string]map[string]places.Placed{"ALPHA": p.All["ALPHA"].At, "FIVE": p.Managers["FIVE"].At} {
+		if !at["TWO"].Ended || at["THREE"].Ended || !at["FOUR"].Ended {
+			t.Errorf("the places of %s have ended: %t, %t and %t", what, at["TWO"].Ended, at["THREE"].Ended, at["FOUR"].Ended)
 		}
 	}
 }

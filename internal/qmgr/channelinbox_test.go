@@ -94,10 +94,10 @@ func TestAPeerDoesNotHearAnswersOfItsOwnSide(t *testing.T) {
 	two := into(t, s, authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager))
 	four := authoritytest.Identity(t, a, identity.Manager, "FOUR", roles.Manager)
 	inbox := func(answerer string) string {
-		return wire.InboxSubject(wire.Manager, answerer, secretOfTests, 1)
+		return wire.InboxSubject(wire.Manager, answerer, qmgrtest.Secret, 1)
 	}
 	for _, of := range []string{"store-TWO", "store-THREE", "store-FOUR", "*", "store-*"} {
-		two.control.say("LS+ ferry.inbox.qmgr.%s.%s.*\r\n", of, secretOfTests)
+		two.control.say("LS+ ferry.inbox.qmgr.%s.%s.*\r\n", of, qmgrtest.Secret)
 	}
 	c := trusted(t, s)
 	hears := func(want ...string) {

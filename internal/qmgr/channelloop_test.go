@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
@@ -28,7 +29,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 	account, err := three.ns.LookupAccount(three.accountName)
 	must(t, err)
 	loop := reflect.ValueOf(account).Elem().FieldByName("lds").String() // as a queue manager behind a channel of THREE could learn it
-	if !strings.HasPrefix(loop, loopSubject) {
+	if !strings.HasPrefix(loop, places.LoopSubject) {
 		t.Fatalf("the loop subject of THREE is %q", loop)
 	}
 	heard := make(chan bool, 100)

@@ -198,8 +198,6 @@ func only(place string) bool { return place == isBehind }
 func always(string) bool     { return true }
 func never(string) bool      { return false }
 
-var secretOfTests = strings.Repeat("A", wire.InboxSecret)
-
 // matrix returns all subjects.
 func matrix(managers map[string]string) []matrixRow {
 	id := "01900000-0000-7000-8000-000000000000"
@@ -207,13 +205,13 @@ func matrix(managers map[string]string) []matrixRow {
 		{func(to, from string) string { return "ferry.reply." + to + "." + from }, only, only},
 		{func(to, from string) string { return "ferry.data." + to + "." + from + "." + id }, only, only},
 		{func(to, from string) string { return "ferry.ask." + to + "." + from }, only, only},
-		{func(to, from string) string { return "ferry.inbox." + to + "." + from + "." + secretOfTests + ".1" }, only, only},
+		{func(to, from string) string { return "ferry.inbox." + to + "." + from + "." + qmgrtest.Secret + ".1" }, only, only},
 		{func(to, from string) string { return "ferry.inbox." + to + "." + from + ".INSTANCE" }, only, only},
 		{func(to, from string) string {
-			return "ferry.inbox." + to + ".qmgr." + secretOfTests + "." + numberOf(from)
+			return "ferry.inbox." + to + ".qmgr." + qmgrtest.Secret + "." + numberOf(from)
 		}, only, never},
 		{func(to, from string) string {
-			return "ferry.inbox." + to + ".store-" + managers[from] + "." + secretOfTests + ".1"
+			return "ferry.inbox." + to + ".store-" + managers[from] + "." + qmgrtest.Secret + ".1"
 		}, only, only},
 		{func(to, from string) string { return "ferry.progress." + from + "." + strings.ToLower(to) }, only, only},
 		{func(_, from string) string { return "ferry.beat." + from }, always, only},
@@ -320,7 +318,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 				}
 				must(t, here.Publish("ferry.reply.ELSEWHERE.HERE", []byte("x")))
 				must(t, here.PublishData("ferry.data.ELSEWHERE.HERE.x", []byte("x")))
-				must(t, all.Publish("ferry.inbox.qmgr.qmgr."+secretOfTests+".1", []byte("x")))
+				must(t, all.Publish("ferry.inbox.qmgr.qmgr."+qmgrtest.Secret+".1", []byte("x")))
 				must(t, all.Publish("ferry.ask.HERE.here", []byte("x")))
 				must(t, all.Publish("ferry.progress.HERE.here", []byte("x")))
 				must(t, here.Healthy(qmgrtest.Context(t)))

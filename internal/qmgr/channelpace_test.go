@@ -1,19 +1,17 @@
 package qmgr
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
-	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -43,71 +41,13 @@ func TestRepliesThroughAChannelHaveAPace(t *testing.T) {
 	for qmgrtest.Receive(t, "a reply", got) != wire.ReplySubject("BETA", "GAMMA") {
 		n++
 	}
-	if most := 2 * pairRate.Messages * (pairRate.Burst + time.Since(began)).Seconds(); n < 2000 || float64(n) > most {
+	if most := 2 * places.PairRate.Messages * (places.PairRate.Burst + time.Since(began)).Seconds(); n < 2000 || float64(n) > most {
 		t.Errorf("of %d replies of DELTA %d pass, with a bound of %.0f", 2*all, n, most)
 	}
 	for _, c := range s.Channels().List() {
 		if c.Peer == "TWO" && c.Refused != uint64(2*all-n) {
 			t.Errorf("%d of %d replies pass, and %d are refused", n, 2*all, c.Refused)
 		}
-	}
-}
-
-// The gate of an honest queue manager has delayed the messages of each member. None of them is dropped behind a
-// channel, also if those of a second have waited for the link.
-func TestPacesOfSpeakers(t *testing.T) { synctest.Test(t, pacesOfSpeakers) }
-
-func pacesOfSpeakers(t *testing.T) {
-	at := newPlaces(placesConfig{Log: slog.New(slog.DiscardHandler)})
-	pipe := transfer.StreamAgentOf("bob", transfer.ID{15: 1})
-	at.streams[pipe.StreamUser()] = "bob"
-	p := newPassage(at, "TWO")
-	id := "01900000-0000-7000-8000-000000000000"
-	for _, x := range []struct {
-		subject string
-		honest  int // in a second
-		other   string
-	}{
-		{"ferry.reply.BETA.DELTA", 2_000, "ferry.reply.BETA.GAMMA"},
-		{"ferry.ask.BETA.bob", 2_000, "ferry.ask.BETA.alice"},
-		{"ferry.beat.EPSILON", 20_000, "ferry.beat.GAMMA"},
-		{"ferry.progress.ZETA.bob", 20_000, "ferry.progress.GAMMA.bob"},
-		{"ferry.inbox.BETA.ETA." + secretOfTests + ".1", 20_000, "ferry.inbox.BETA.GAMMA." + secretOfTests + ".1"},
-		{"ferry.inbox.BETA.store-TWO." + secretOfTests + ".1", 20_000, "ferry.inbox.BETA.store-THREE." + secretOfTests + ".1"},
-		{"ferry.manager.TWO", 20_000, "ferry.manager.THREE"},
-		{"ferry.forward.ONE.TWO", 20_000, "ferry.forward.ONE.THREE"},
-		{"ferry.trust", 20_000, "ferry.rules"},
-		{"ferry.data.BETA.DELTA." + id, 500_000, ""},
-		{"ferry.place.DELTA", 500_000, ""},
-		{"ferry.reply.BETA.coordination", 500_000, ""},
-	} {
-		says := func(subject string, n int) (passed int) {
-			for range n {
-				if p.Admits(subject, 200) {
-					passed++
-				}
-			}
-			return passed
-		}
-		for range 20 {
-			if n := says(x.subject, x.honest); n < x.honest {
-				t.Errorf("of %d messages on %s in a second %d pass", x.honest, x.subject, n)
-			}
-			//house:sleep because it runs in a bubble
-			time.Sleep(time.Second)
-		}
-		if x.other == "" {
-			continue
-		}
-		if n := says(x.subject, 20*x.honest); n > 8*x.honest || n < 2*x.honest {
-			t.Errorf("of %d messages at once on %s %d pass", 20*x.honest, x.subject, n)
-		}
-		if n := says(x.other, x.honest); n < x.honest {
-			t.Errorf("behind them %d of %d messages on %s pass", n, x.honest, x.other)
-		}
-	}
-	if who := p.speaker(wire.ReplySubject("BETA", pipe)); who != "bob" {
-		t.Errorf("the messages of a pipe of bob are charged to %q", who)
 	}
 }
 
@@ -119,12 +59,12 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	c := trusted(t, s)
 	nc := c.control.conn()
 	answers := make(chan *nats.Msg, 10_000)
-	inbox := func(n uint64) string { return wire.InboxSubject(wire.Manager, "store-ONE", secretOfTests, n) }
-	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+secretOfTests+".*", answers)
+	inbox := func(n uint64) string { return wire.InboxSubject(wire.Manager, "store-ONE", qmgrtest.Secret, n) }
+	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+qmgrtest.Secret+".*", answers)
 	must(t, err)
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
 	before := s.forwarder.own.NATS().Stats().InMsgs
-	s.channels.places.mu.Lock() // the first question waits
+	s.channels.places.Mu.Lock() // the first question waits
 	const flood = 1000
 	for n := range uint64(flood) {
 		must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "TWO"), inbox(n), []byte(`{"v":1,"places":{"after":"1"}}`)))
@@ -132,7 +72,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "THREE"), inbox(flood), []byte(`{"v":1,"places":{}}`)))
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
 	qmgrtest.Eventually(t, "all questions have come", func() bool { return s.forwarder.own.NATS().Stats().InMsgs >= before+flood+1 })
-	s.channels.places.mu.Unlock()
+	s.channels.places.Mu.Unlock()
 	for n := 0; qmgrtest.Receive(t, "an answer", answers).Subject != inbox(flood); n++ {
 		if n > 10 {
 			t.Fatal("a question of THREE waits for those of TWO")
@@ -147,8 +87,8 @@ func TestListsOfPlacesAreBounded(t *testing.T) {
 	s := linked(t, a, "ONE")
 	nc := trusted(t, s).control.conn()
 	answers := make(chan *nats.Msg, 1000)
-	inbox := func(n uint64) string { return wire.InboxSubject(wire.Manager, "store-ONE", secretOfTests, n) }
-	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+secretOfTests+".*", answers)
+	inbox := func(n uint64) string { return wire.InboxSubject(wire.Manager, "store-ONE", qmgrtest.Secret, n) }
+	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+qmgrtest.Secret+".*", answers)
 	must(t, err)
 	for n := range uint64(200) {
 		must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "TWO"), inbox(n), []byte(`{"v":1,"places":{}}`)))

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/sys/sleep"
 )
 
 // The library detects a link that fails silently only after a minute. A connection that has stalled takes as long again
@@ -68,7 +70,7 @@ func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
 		c.mu.Lock()
 		c.links++
 		c.mu.Unlock()
-		poke(c.up)
+		sleep.Wake(c.up)
 	}
 }
 

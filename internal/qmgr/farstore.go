@@ -50,13 +50,13 @@ func (t *farTask) check() error {
 func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 	t := b.Store
 	err := t.check()
-	if err == nil && f.places.identity != nil {
+	if err == nil && f.places.Identity != nil {
 		of := []string{t.Asker}
 		if t.Task.Do == streams.StoreClear {
 			of = clearers
 		}
 		for _, token := range of {
-			if _, err = f.places.proves(b.Proofs, token, from, errands.PlaceLife); err == nil {
+			if _, err = f.places.Proves(b.Proofs, token, from, errands.PlaceLife); err == nil {
 				break
 			}
 		}
@@ -78,12 +78,12 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 
 // whereIs returns the token of the queue manager in the latest place of an agent; empty if it is not known.
 func (f *forwarder) whereIs(agent string) string {
-	at := f.places.where(agent)
-	if at != "" && f.places.identity == nil {
+	at := f.places.Where(agent)
+	if at != "" && f.places.Identity == nil {
 		return at // agents say the cluster's name themselves
 	}
 	if at != "" {
-		at = f.places.domainOf(at)
+		at = f.places.DomainOf(at)
 	}
 	return at
 }
@@ -129,7 +129,7 @@ func (f *forwarder) AskStore(ctx context.Context, at, asker string, t streams.St
 	if err != nil {
 		return streams.StoreResult{}, err
 	}
-	answer, err := errands.Request(ctx, f.own.NATS(), wire.ForwardSubject(at, f.places.self), f.inbox(at), data)
+	answer, err := errands.Request(ctx, f.own.NATS(), wire.ForwardSubject(at, f.places.Self), f.inbox(at), data)
 	if err != nil && f.ctx.Err() == nil {
 		f.mu.Lock()
 		f.blocked[at] = time.Now().Add(forwardAgain)

@@ -205,7 +205,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	put := func(from, to transfer.AgentName) (code jetstream.ErrorCode, why string) {
 		t.Helper()
-		nc, inbox := c.control.conn(), wire.InboxSubject(from.Token(), "store-ONE", secretOfTests, 1)
+		nc, inbox := c.control.conn(), wire.InboxSubject(from.Token(), "store-ONE", qmgrtest.Secret, 1)
 		sub, err := nc.SubscribeSync(inbox)
 		must(t, err)
 		defer sub.Unsubscribe()

@@ -18,6 +18,7 @@ import (
 
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/own"
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
@@ -50,7 +51,7 @@ type forwarder struct {
 	tasks sync.WaitGroup
 	wake  chan struct{}
 
-	places *places
+	places *places.Places
 
 	mu      sync.Mutex
 	due     map[string]int       // by the addressee's token: how many looks are left after a message was stored
@@ -70,9 +71,6 @@ const (
 	forwardSoon   = 20 * time.Millisecond // an announced message is stored a moment later
 	forwardLooks  = 4                     // interval of these looks, twice as long each time
 	forwardAtOnce = 8
-	maxAgents     = 100_000
-	agentGone     = 24 * time.Hour // without a heartbeat
-	agentAway     = time.Minute
 )
 
 // A forwardConfig describes the queue manager that forwards messages.
@@ -86,7 +84,7 @@ type forwardConfig struct {
 	Own       *own.Conn
 	NS        *server.Server
 	Channels  *Channels
-	Places    *places
+	Places    *places.Places
 	Limits    forwardLimits            // nil: there are none
 	Mates     func() []string          // the names of the other members of its cluster
 	Routes    func() map[string]uint64 // the connected ones, with the number of the newest connection of each
@@ -165,14 +163,7 @@ func (f *forwarder) stop() {
 }
 
 // poke has everything looked at soon.
-func (f *forwarder) poke() { poke(f.wake) }
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (f *forwarder) poke() { sleep.Wake(f.wake) }
 
 // beat takes an agent's place from its heartbeat, in a network without identities.
 func (f *forwarder) beat(m *nats.Msg) {
@@ -189,7 +180,7 @@ func (f *forwarder) beat(m *nats.Msg) {
 	if len(token) > streams.MaxToken || len(at) > streams.MaxToken {
 		return
 	}
-	if f.places.hear(token, at, time.Now()) {
+	if f.places.Hear(token, at, time.Now()) {
 		f.moved(token)
 	}
 }
@@ -293,7 +284,7 @@ func (f *forwarder) lookAtAll() {
 // forget drops queue managers and identities that have been silent for long.
 func (f *forwarder) forget(now time.Time) {
 	f.announcer.forget(now)
-	f.places.forget(now)
+	f.places.Forget(now)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.blocked, func(_ string, until time.Time) bool { return now.After(until) })
@@ -444,7 +435,7 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+errands.Slowest(len(data)))
 	defer cancel()
-	answer, err := errands.Request(ctx, f.own.NATS(), wire.ForwardSubject(to, f.places.self), f.inbox(to), data)
+	answer, err := errands.Request(ctx, f.own.NATS(), wire.ForwardSubject(to, f.places.Self), f.inbox(to), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
@@ -475,7 +466,7 @@ func (f *forwarder) Stays(token string) bool {
 	if len(f.cfg.Channels.List()) == 0 {
 		return true
 	}
-	return f.places.stays(token)
+	return f.places.Stays(token)
 }
 
 // waiting returns the number of messages that wait for another queue manager.

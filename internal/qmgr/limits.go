@@ -10,10 +10,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -41,13 +43,6 @@ const (
 	stockPause = time.Second     // between two looks: within it an admitted message is stored
 )
 
-// The rates of one member.
-var (
-	askRate  = quota.Rate{Messages: 2_000, Bytes: 128 << 20, Burst: 4 * time.Second} // messages of application queues are put by questions
-	wordRate = quota.Rate{Messages: 20_000, Bytes: 64 << 20, Burst: 2 * time.Second}
-	pairRate = quota.Rate{Messages: 2_000, Bytes: 32 << 20, Burst: time.Second} // a transfer has some ten replies, and outcomes of 512 files are one
-)
-
 // newLimits returns the limits of a queue manager. An epoch of stored delivery has half of its stream already, so one member may
 // hold as much as is left.
 func newLimits(s *Server) *limits {
@@ -62,7 +57,7 @@ func newLimits(s *Server) *limits {
 	// A synced stream stores some hundreds of messages in a second, and an agent reads as many. The burst has two requests of 16 MiB,
 	// or a cancel of each of 1,000 transfers.
 	commands := pace(100, 128<<20, 10*time.Second)
-	words := quota.NewPace(wordRate)
+	words := quota.NewPace(places.WordRate)
 	return &limits{s: s, quiet: quiet.New(s.cfg.Log, nil), wake: make(chan struct{}, 1),
 		stocks: map[wire.Class]*stock{
 			wire.ClassCommand: book("the queue of requests", command, streams.All[0]),
@@ -70,11 +65,11 @@ func newLimits(s *Server) *limits {
 			wire.ClassStore:   book("the store", store, streams.StoreConfig(cmp.Or(s.cfg.MaxStored, streams.DefaultMaxStored))),
 		},
 		paces: map[wire.Class]*quota.Pace{
-			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: quota.NewPace(askRate),
+			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: quota.NewPace(places.AskRate),
 			wire.ClassEvent: pace(1_000, 8<<20, 8*time.Second),
 			wire.ClassReply: words, wire.ClassWord: words,
 		},
-		pairs: quota.NewPace(pairRate),
+		pairs: quota.NewPace(places.PairRate),
 	}
 }
 
@@ -140,7 +135,7 @@ func (l *limits) admit(class wire.Class, m quota.Message) error {
 	}
 	err := st.Admit(m)
 	if err != nil {
-		poke(l.wake)
+		sleep.Wake(l.wake)
 		l.quiet.Dropped(m.Member, "a message is not stored", "subject", m.Subject, "error", err)
 	}
 	return err
@@ -198,7 +193,7 @@ func isAnswer(subject string) bool {
 // from a backup has lost its enrolment. Pipes are not enrolled.
 func (l *limits) knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
-	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.places.hasAgent(token)
+	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.places.HasAgent(token)
 }
 
 // mayPublish reports whether the role of a client allows it to publish on a subject.

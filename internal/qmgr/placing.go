@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/errands"
-	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
@@ -25,7 +24,7 @@ import (
 
 // A placesTask asks a queue manager for the places that it knows.
 type placesTask struct {
-	After string `json:"after,omitempty"` // places.after
+	After string `json:"after,omitempty"` // places.Places.After
 }
 
 // somePlaces are a part of them.
@@ -40,22 +39,21 @@ const (
 	placesWait  = 10 * time.Second // for a part
 	placesPeers = 32               // queue managers that are asked at once
 	placesQuiet = 5                // questions without an answer, before that is logged
-	placesKeep  = time.Minute      // between two looks whether the file is to be written
 )
 
 // placesLists bound the lists of all places that one queue manager begins. It asks for one after each connection of a channel.
 var placesLists = quota.Rate{Messages: 0.2, Bytes: 1, Burst: 100 * time.Second}
 
 func (f *forwarder) placesAfter(t placesTask) somePlaces {
-	all, next := f.places.after(t.After, placesPart)
+	all, next := f.places.After(t.After, placesPart)
 	return somePlaces{V: 1, Places: all, Next: next}
 }
 
 // Came takes a place that the holder of the token asker has given. It returns the time of the latest known place of the
 // same identity.
 func (f *forwarder) Came(asker string, said []byte) (newest int64, err error) {
-	x, _, err := readPlace(said)
-	if err == nil && (f.places.identity == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.self) {
+	x, _, err := places.ReadPlace(said)
+	if err == nil && (f.places.Identity == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.Self) {
 		err = transfer.Errorf(transfer.KindDenied, "the place of %s names queue manager %s, and this is %s", x.Who, x.At, f.cfg.Name)
 	}
 	if err == nil {
@@ -65,12 +63,12 @@ func (f *forwarder) Came(asker string, said []byte) (newest int64, err error) {
 		f.quiet.Dropped(errands.Shortened(asker, streams.MaxToken), "take place of client failed", "error", err)
 		return 0, err
 	}
-	return f.places.made(x.Who.Token()), nil
+	return f.places.Made(x.Who.Token()), nil
 }
 
 // placed takes a place. A new one goes to all queue managers.
 func (f *forwarder) placed(said []byte) error {
-	x, fresh, err := f.places.take(said)
+	x, fresh, err := f.places.Take(said)
 	if err != nil || !fresh {
 		return err
 	}
@@ -87,7 +85,7 @@ func (f *forwarder) noticePlace(x *identity.Place) {
 
 // came hears a place, from a channel of this queue manager or of another member of the cluster.
 func (f *forwarder) came(m *nats.Msg) {
-	x, _, err := f.places.take(errands.Unpacked(m.Data))
+	x, _, err := f.places.Take(errands.Unpacked(m.Data))
 	if err != nil {
 		f.quiet.Dropped(errands.Shortened(wire.LastToken(m.Subject), streams.MaxToken), "read place failed", "error", err)
 		return
@@ -98,7 +96,7 @@ func (f *forwarder) came(m *nats.Msg) {
 // place publishes the places of this queue manager, until stop. It asks new peers for the places that they know, and
 // also cluster members with new routes: a message may have been lost before.
 func (f *forwarder) place() {
-	f.places.read()
+	f.places.Read()
 	said, kept := map[string]time.Time{}, time.Now()
 	type answer struct {
 		of    string
@@ -120,9 +118,9 @@ func (f *forwarder) place() {
 		})
 	}
 	for {
-		for peer := range f.places.unasked() {
+		for peer := range f.places.Unasked() {
 			began := time.Now()
-			ask(peer, func() { f.places.asked(peer, began) })
+			ask(peer, func() { f.places.Asked(peer, began) })
 		}
 		for name, newest := range f.cfg.Routes() {
 			if routes[name] != newest {
@@ -130,8 +128,8 @@ func (f *forwarder) place() {
 			}
 		}
 		f.tellJoined(said)
-		if time.Since(kept) > placesKeep {
-			f.places.keep()
+		if time.Since(kept) > places.PlacesKeep {
+			f.places.Keep()
 			kept = time.Now()
 		}
 		select {
@@ -144,9 +142,9 @@ func (f *forwarder) place() {
 				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.of, "error", a.err)
 			}
 		case <-time.After(errands.PlacesAgain):
-		case <-f.places.turned:
+		case <-f.places.Turned:
 		case <-f.ctx.Done():
-			f.places.keep()
+			f.places.Keep()
 			return
 		}
 	}
@@ -159,7 +157,7 @@ func (f *forwarder) tellJoined(said map[string]time.Time) {
 		if now.Sub(said[name]) < errands.PlaceEvery {
 			return
 		}
-		x, err := f.places.identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: f.cfg.Cluster, Member: member})
+		x, err := f.places.Identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: f.cfg.Cluster, Member: member})
 		var text []byte
 		if err == nil {
 			text, err = json.Marshal(x)
@@ -173,7 +171,7 @@ func (f *forwarder) tellJoined(said map[string]time.Time) {
 		}
 		said[name] = now
 	}
-	peers := f.places.peers()
+	peers := f.places.Peers()
 	for name := range said {
 		if !peers[name] && now.Sub(said[name]) >= errands.PlaceEvery {
 			delete(said, name)
@@ -217,7 +215,7 @@ func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 		return err
 	}
 	defer sub.Unsubscribe()
-	if err := nc.PublishRequest(wire.ForwardSubject(peer, f.places.self), sub.Subject, data); err != nil {
+	if err := nc.PublishRequest(wire.ForwardSubject(peer, f.places.Self), sub.Subject, data); err != nil {
 		return err
 	}
 	var g errands.Gathering
@@ -239,54 +237,4 @@ func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 		}
 		return nil
 	}
-}
-
-// peers returns the names of the queue managers at the other ends of channels.
-func (p *places) peers() map[string]bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[string]bool{}
-	for _, links := range p.links {
-		for _, c := range links {
-			all[c.Peer] = true
-		}
-	}
-	return all
-}
-
-// unasked returns the tokens of peers that have a new connection and were not asked for places since.
-func (p *places) unasked() map[string]bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[string]bool{}
-	for peer, links := range p.links {
-		for _, c := range links {
-			all[peer] = all[peer] || !c.asked
-		}
-	}
-	maps.DeleteFunc(all, func(_ string, is bool) bool { return !is })
-	return all
-}
-
-// asked notes that a peer was asked, from a time on.
-func (p *places) asked(peer string, from time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l, c := range p.links[peer] {
-		c.asked = c.asked || c.began.Before(from)
-		p.links[peer][l] = c
-	}
-}
-
-// connections returns the connections of channels.
-func (p *places) connections() map[*gate.Link]gate.Connection {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[*gate.Link]gate.Connection{}
-	for _, links := range p.links {
-		for l, c := range links {
-			all[l] = c.Connection
-		}
-	}
-	return all
 }

@@ -18,6 +18,7 @@ import (
 	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/listen"
+	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
@@ -338,9 +339,9 @@ func (cfg *ServerConfig) domain() string {
 	return transfer.Token(cfg.Name)
 }
 
-// placesConfig returns the configuration of the places that the queue manager knows.
-func (s *Server) placesConfig() placesConfig {
-	return placesConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Dir: s.cfg.Dir, Identity: s.cfg.identity(), Admission: s.account.Load, Log: s.cfg.Log,
+// places.Config returns the configuration of the places that the queue manager knows.
+func (s *Server) placesConfig() places.Config {
+	return places.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Dir: s.cfg.Dir, Identity: s.cfg.identity(), Admission: s.account.Load, Log: s.cfg.Log,
 		Mates: s.mates}
 }
 
@@ -379,7 +380,7 @@ func (s *Server) memberConfig() memberConfig {
 // channelsConfig returns the configuration of the queue manager's channels.
 func (s *Server) channelsConfig() channelsConfig {
 	return channelsConfig{Name: s.cfg.Name, Dir: s.cfg.Dir, Channels: s.cfg.Channels, Listen: s.cfg.ChannelListen, Alone: s.cfg.Listen == "", Identity: s.cfg.identity(), Account: s.accountName,
-		Strangers: s.cfg.strangers(), Admission: s.account.Load, Places: newPlaces(s.placesConfig()), Ending: s.ending, Log: s.cfg.Log,
+		Strangers: s.cfg.strangers(), Admission: s.account.Load, Places: places.New(s.placesConfig()), Ending: s.ending, Log: s.cfg.Log,
 		Waiting: func(peer string) int {
 			if s.forwarder == nil {
 				return 0

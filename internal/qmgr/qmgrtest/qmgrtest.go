@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 	"ferry/test/ports"
 )
 
@@ -114,3 +115,6 @@ func NoLeaks(t testing.TB) {
 		Eventually(t, "all goroutines ended", gone)
 	})
 }
+
+// Secret is a secret part of inboxes that tests know.
+var Secret = strings.Repeat("A", wire.InboxSecret)

@@ -16,3 +16,11 @@ func For(ctx context.Context, d time.Duration, wake <-chan struct{}) (ended bool
 	}
 	return ctx.Err() != nil
 }
+
+// Wake has the receiver of a channel with room for one look once more.
+func Wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,4 +1,4 @@
-package qmgr
+package places
 
 import (
 	"maps"
@@ -9,7 +9,7 @@ import (
 )
 
 // walk finds the peers that lead to each queue manager, and the cluster of each queue manager. p.mu is held.
-func (p *places) walk() {
+func (p *Places) walk() {
 	if p.ways != nil {
 		return
 	}
@@ -17,18 +17,18 @@ func (p *places) walk() {
 	for peer := range p.links {
 		p.ways[peer] = map[string]bool{peer: true}
 	}
-	for token := range p.managers {
+	for token := range p.Managers {
 		if p.ways[token] == nil && !p.here(token) {
 			p.ways[token] = p.lead(token)
 		}
 	}
 	// The first queue manager that names a cluster is a member of it. Another one is a member if it and the first name each other.
-	order := slices.SortedFunc(maps.Keys(p.managers), func(a, b string) int { return int(p.managers[a].number) - int(p.managers[b].number) })
+	order := slices.SortedFunc(maps.Keys(p.Managers), func(a, b string) int { return int(p.Managers[a].number) - int(p.Managers[b].number) })
 	of := map[string]string{} // by cluster, the first
 	for _, token := range order {
-		m := p.managers[token]
+		m := p.Managers[token]
 		d := transfer.Token(m.cluster)
-		if m.cluster == "" || p.here(token) || p.managers[d] != nil || p.links[d] != nil || d == p.self || d == p.domain {
+		if m.cluster == "" || p.here(token) || p.Managers[d] != nil || p.links[d] != nil || d == p.Self || d == p.domain {
 			continue
 		}
 		first, taken := of[d]
@@ -42,24 +42,24 @@ func (p *places) walk() {
 }
 
 // mates reports whether a queue manager has signed that another one is a member of its cluster. p.mu is held.
-func (p *places) mates(token, other string) bool {
-	m := p.managers[token]
-	return m != nil && m.at[other].member && !m.at[other].ended
+func (p *Places) mates(token, other string) bool {
+	m := p.Managers[token]
+	return m != nil && m.At[other].member && !m.At[other].Ended
 }
 
 // lead finds the peers that are nearest to a queue manager, by the places of queue managers on the way. p.mu is held.
-func (p *places) lead(token string) map[string]bool {
+func (p *Places) lead(token string) map[string]bool {
 	peers, seen, level := map[string]bool{}, map[string]bool{token: true}, []string{token}
 	for step := 0; step < maxWays && len(level) > 0 && len(peers) == 0; step++ {
 		var next []string
 		for _, t := range level {
-			m := p.managers[t]
+			m := p.Managers[t]
 			if m == nil {
 				continue
 			}
-			for at, x := range m.at {
+			for at, x := range m.At {
 				switch {
-				case x.ended:
+				case x.Ended:
 				case p.here(at): // no channel leads through this queue manager
 				case p.links[at] != nil:
 					peers[at] = true
@@ -74,20 +74,20 @@ func (p *places) lead(token string) map[string]bool {
 	return peers
 }
 
-// behind reports whether an identity is behind the channel to a peer.
-func (p *places) behind(peer, token string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// Behind reports whether an identity is behind the channel to a peer.
+func (p *Places) Behind(peer, token string) bool {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	p.walk()
 	return p.isBehind(peer, p.find(token))
 }
 
-func (p *places) isBehind(peer string, w *whereabouts) bool {
+func (p *Places) isBehind(peer string, w *whereabouts) bool {
 	if w == nil {
 		return false
 	}
-	for at, x := range w.at {
-		if !x.ended && p.ways[at][peer] {
+	for at, x := range w.At {
+		if !x.Ended && p.ways[at][peer] {
 			return true
 		}
 	}
@@ -95,15 +95,15 @@ func (p *places) isBehind(peer string, w *whereabouts) bool {
 }
 
 // anyBehind reports whether an identity of one of some roles is behind the channel to a peer.
-func (p *places) anyBehind(peer string, of ...roles.Role) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Places) anyBehind(peer string, of ...roles.Role) bool {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	p.walk()
 	if p.crowd == nil {
 		p.crowd = map[string]map[roles.Role]bool{}
-		for _, w := range p.all {
-			for at, x := range w.at {
-				if x.ended {
+		for _, w := range p.All {
+			for at, x := range w.At {
+				if x.Ended {
 					continue
 				}
 				for peer := range p.ways[at] {
@@ -116,7 +116,7 @@ func (p *places) anyBehind(peer string, of ...roles.Role) bool {
 }
 
 // joins notes that an identity of a role is behind the channel to a peer. p.mu is held.
-func (p *places) joins(peer string, role roles.Role) {
+func (p *Places) joins(peer string, role roles.Role) {
 	if p.crowd[peer] == nil {
 		p.crowd[peer] = map[roles.Role]bool{}
 	}
@@ -125,9 +125,9 @@ func (p *places) joins(peer string, role roles.Role) {
 
 // loops reports whether channels lead from a peer back to this queue manager, past the channel to the peer. Both queue managers at
 // the ends of each channel on the way have signed that they are there.
-func (p *places) loops(peer string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Places) loops(peer string) bool {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	seen, next := map[string]bool{peer: true}, []string{peer}
 	for len(next) > 0 {
 		from := next[0]
@@ -135,13 +135,13 @@ func (p *places) loops(peer string) bool {
 		if from != peer && p.links[from] != nil {
 			return true
 		}
-		m := p.managers[from]
+		m := p.Managers[from]
 		if m == nil {
 			continue
 		}
-		for at, x := range m.at {
-			other := p.managers[at]
-			if x.ended || seen[at] || at == p.self || other == nil || other.at[from].made == 0 || other.at[from].ended {
+		for at, x := range m.At {
+			other := p.Managers[at]
+			if x.Ended || seen[at] || at == p.Self || other == nil || other.At[from].made == 0 || other.At[from].Ended {
 				continue
 			}
 			if p.here(at) {
@@ -155,17 +155,17 @@ func (p *places) loops(peer string) bool {
 }
 
 // leadsTo reports whether the channel to a peer leads to a queue manager, by its token.
-func (p *places) leadsTo(peer, manager string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Places) leadsTo(peer, manager string) bool {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	p.walk()
 	return p.ways[manager][peer]
 }
 
 // stores reports whether the channel to a peer leads to the queue manager of a token, or to all members of the cluster of a token.
-func (p *places) stores(peer, domain string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Places) stores(peer, domain string) bool {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	p.walk()
 	if p.here(domain) || domain == p.domain {
 		return false

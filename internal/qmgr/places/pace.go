@@ -1,4 +1,4 @@
-package qmgr
+package places
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ func newPeerPaces() *peerPaces {
 	twice := func(r quota.Rate) *quota.Pace {
 		return quota.NewPace(quota.Rate{Messages: 2 * r.Messages, Bytes: 2 * r.Bytes, Burst: r.Burst})
 	}
-	return &peerPaces{asks: twice(askRate), words: twice(wordRate), pairs: twice(pairRate)}
+	return &peerPaces{asks: twice(AskRate), words: twice(WordRate), pairs: twice(PairRate)}
 }
 
 // Admits implements gate.Passage. Chunk messages have no pace, as those of clients; the limits of Read are for places. Coordination
@@ -67,7 +67,13 @@ func (p *passage) speaker(subject string) string {
 
 // charged returns the token of the identity that pays for the messages of a token.
 func (p *passage) charged(token string) string {
-	p.at.mu.Lock()
-	defer p.at.mu.Unlock()
+	p.at.Mu.Lock()
+	defer p.at.Mu.Unlock()
 	return p.at.signer(token)
 }
+
+var (
+	AskRate  = quota.Rate{Messages: 2_000, Bytes: 128 << 20, Burst: 4 * time.Second} // messages of application queues are put by questions
+	WordRate = quota.Rate{Messages: 20_000, Bytes: 64 << 20, Burst: 2 * time.Second}
+	PairRate = quota.Rate{Messages: 2_000, Bytes: 32 << 20, Burst: time.Second} // a transfer has some ten replies, and outcomes of 512 files are one
+)

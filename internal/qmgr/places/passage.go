@@ -1,4 +1,4 @@
-package qmgr
+package places
 
 import (
 	"slices"
@@ -34,7 +34,7 @@ import (
 // A message may name a reply only if it is a question. The reply is an inbox of its speaker. The messages of each speaker have a pace
 // (peerPaces).
 type passage struct {
-	at    *places
+	at    *Places
 	peer  string // the token of the queue manager at the other end
 	fresh *rate.Limiter
 	paces *peerPaces
@@ -46,7 +46,7 @@ const (
 	placesAtOnce  = 5000
 )
 
-func newPassage(at *places, peer string) *passage {
+func NewPassage(at *Places, peer string) *passage {
 	token := transfer.Token(peer)
 	fresh, paces := at.limitsOf(token)
 	return &passage{at, token, fresh, paces}
@@ -57,7 +57,7 @@ var watchers = []roles.Role{roles.Admin, roles.Operator, roles.Auditor, roles.Co
 
 // Hears implements gate.Passage.
 func (p *passage) Hears(subject string) (ok bool, on string) {
-	if strings.HasPrefix(subject, loopSubject) {
+	if strings.HasPrefix(subject, LoopSubject) {
 		return p.at.loops(p.peer), anyone
 	}
 	t := strings.Split(subject, ".")
@@ -65,7 +65,7 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 		return false, ""
 	}
 	literal := func(n int) bool { return n < len(t) && t[n] != "*" && t[n] != ">" }
-	of := func(n int) (bool, string) { return literal(n) && p.at.behind(p.peer, t[n]), t[n] }
+	of := func(n int) (bool, string) { return literal(n) && p.at.Behind(p.peer, t[n]), t[n] }
 	switch kind := t[1]; {
 	case signed(kind) && len(t) == 2, kind == "manager" && len(t) == 3, kind == "place" && len(t) == 3:
 		return true, ""
@@ -84,7 +84,7 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 	case kind == "inbox" && len(t) >= 4 && literal(2) && t[2] != wire.Up:
 		return of(2)
 	case kind == "progress" && len(t) == 4 && literal(3):
-		return p.at.behind(p.peer, t[3]) || p.at.anyBehind(p.peer, watchers...), anyone
+		return p.at.Behind(p.peer, t[3]) || p.at.anyBehind(p.peer, watchers...), anyone
 	case kind == "progress" && (len(t) == 4 || len(t) == 3 && t[2] == ">"):
 		return p.at.anyBehind(p.peer, watchers...), anyone
 	case kind == "beat" && len(t) == 3:
@@ -98,9 +98,9 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 // signed reports whether the authority has signed the messages of a kind.
 func signed(kind string) bool { return kind == "trust" || kind == "rules" || kind == "claims" }
 
-// loopSubject begins the subjects that show servers a loop of channels. A server ends a channel over which its own subject comes back.
+// LoopSubject begins the subjects that show servers a loop of channels. A server ends a channel over which its own subject comes back.
 // Any peer can send back the subject of another queue manager. So the subjects pass where queue managers have signed a loop.
-const loopSubject = "$LDS."
+const LoopSubject = "$LDS."
 
 // Says implements gate.Passage.
 func (p *passage) Says(subject, reply string) bool {
@@ -120,16 +120,16 @@ func (p *passage) Says(subject, reply string) bool {
 	case signed(kind) && len(t) == 2, kind == "place" && len(t) == 3:
 		return true
 	case kind == "reply" && len(t) == 4, kind == "data" && len(t) == 5:
-		return p.at.behind(p.peer, t[3])
+		return p.at.Behind(p.peer, t[3])
 	case kind == "ask" && len(t) == 4:
-		return t[2] != wire.Manager && t[2] != wire.Up && asks(t[3], t[2]) && (t[3] == wire.Manager && t[2] == wire.Authority || p.at.behind(p.peer, t[3]))
+		return t[2] != wire.Manager && t[2] != wire.Up && asks(t[3], t[2]) && (t[3] == wire.Manager && t[2] == wire.Authority || p.at.Behind(p.peer, t[3]))
 	case kind == "inbox" && len(t) >= 5 && t[2] != wire.Up:
 		if at, ok := strings.CutPrefix(t[3], errands.StoreToken); ok {
 			return reply == "" && p.at.stores(p.peer, at)
 		}
-		return asks(t[3], t[2]) && p.at.behind(p.peer, t[3])
+		return asks(t[3], t[2]) && p.at.Behind(p.peer, t[3])
 	case kind == "progress" && len(t) == 4, kind == "beat" && len(t) == 3:
-		return p.at.behind(p.peer, t[2])
+		return p.at.Behind(p.peer, t[2])
 	case kind == "manager" && len(t) == 3:
 		return p.at.leadsTo(p.peer, t[2])
 	case kind == "forward" && len(t) == 4:
@@ -146,6 +146,6 @@ func (p *passage) Read(_ string, body []byte) (pass bool, err error) {
 	if !p.fresh.Allow() {
 		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s sends more than %d places a second", p.peer, placesASecond)
 	}
-	_, fresh, err := p.at.take(errands.Unpacked(body))
+	_, fresh, err := p.at.Take(errands.Unpacked(body))
 	return fresh, err
 }

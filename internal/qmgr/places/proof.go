@@ -1,4 +1,4 @@
-package qmgr
+package places
 
 import (
 	"encoding/json"
@@ -14,18 +14,18 @@ import (
 	"ferry/internal/transfer"
 )
 
-// proofOf returns the newest place of an identity at this queue manager; nil if there is none.
-func (p *places) proofOf(token string) json.RawMessage {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// ProofOf returns the newest place of an identity at this queue manager; nil if there is none.
+func (p *Places) ProofOf(token string) json.RawMessage {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	return p.own[p.signer(token)]
 }
 
-// proves finds a place that shows that an identity was at the queue manager from, or at another member of its cluster. The place
+// Proves finds a place that shows that an identity was at the queue manager from, or at another member of its cluster. The place
 // must not be older than most. member is the token of the identity: that of its user for a pipe.
-func (p *places) proves(all []json.RawMessage, token, from string, most time.Duration) (member string, err error) {
+func (p *Places) Proves(all []json.RawMessage, token, from string, most time.Duration) (member string, err error) {
 	for _, said := range all {
-		x, made, rerr := readPlace(said)
+		x, made, rerr := ReadPlace(said)
 		if rerr != nil || !speaksAs(x.Who, token) {
 			continue
 		}
@@ -38,9 +38,9 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 			continue
 		}
 		at := transfer.Token(x.At)
-		p.mu.Lock()
+		p.Mu.Lock()
 		ok := at == from || p.mates(at, from)
-		p.mu.Unlock()
+		p.Mu.Unlock()
 		if ok {
 			return x.Who.Token(), nil
 		}
@@ -63,8 +63,8 @@ type keptPlaces struct {
 	Places []json.RawMessage `json:"places"`
 }
 
-// read reads the proofs in the file. A damaged file costs the proofs of identities that do not connect again.
-func (p *places) read() {
+// Read reads the proofs in the file. A damaged file costs the proofs of identities that do not connect again.
+func (p *Places) Read() {
 	data, err := os.ReadFile(p.path)
 	var kept keptPlaces
 	if err == nil {
@@ -76,23 +76,23 @@ func (p *places) read() {
 		}
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	for _, said := range kept.Places {
-		if x, made, err := readPlace(said); err == nil && len(p.own) < maxOwnPlaces && time.Since(made) < placeProof {
+		if x, made, err := ReadPlace(said); err == nil && len(p.own) < maxOwnPlaces && time.Since(made) < PlaceProof {
 			p.own[x.Who.Token()], p.kept[x.Who.Token()] = said, x.Made
 		}
 	}
 }
 
-// keep writes the file if it lacks the proof of an identity, or has an old one.
-func (p *places) keep() {
-	p.mu.Lock()
+// Keep writes the file if it lacks the proof of an identity, or has an old one.
+func (p *Places) Keep() {
+	p.Mu.Lock()
 	due := false
 	kept := keptPlaces{V: 1}
 	for token, said := range p.own {
-		x, made, err := readPlace(said)
-		if err != nil || time.Since(made) > placeProof {
+		x, made, err := ReadPlace(said)
+		if err != nil || time.Since(made) > PlaceProof {
 			delete(p.own, token)
 			delete(p.kept, token)
 			continue
@@ -102,11 +102,11 @@ func (p *places) keep() {
 	}
 	if due {
 		for token, said := range p.own {
-			x, _, _ := readPlace(said)
+			x, _, _ := ReadPlace(said)
 			p.kept[token] = x.Made
 		}
 	}
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	if !due {
 		return
 	}
@@ -116,8 +116,8 @@ func (p *places) keep() {
 	}
 	if err != nil {
 		p.log.Warn("write places of clients failed", slog.String("path", p.path), slog.Any("error", err))
-		p.mu.Lock()
+		p.Mu.Lock()
 		clear(p.kept)
-		p.mu.Unlock()
+		p.Mu.Unlock()
 	}
 }

@@ -1,4 +1,4 @@
-package qmgr
+package places
 
 import (
 	"encoding/json"
@@ -13,12 +13,12 @@ type listed struct {
 	said json.RawMessage
 }
 
-// after returns places that count, in the order of their keys, behind a key, and the key of the last one; "" after all. The first
+// After returns places that count, in the order of their keys, behind a key, and the key of the last one; "" after all. The first
 // part makes the list. Later places are published to the asker.
-func (p *places) after(key string, most int) (all []json.RawMessage, last string) {
-	p.mu.Lock()
+func (p *Places) After(key string, most int) (all []json.RawMessage, last string) {
+	p.Mu.Lock()
 	list := p.list
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	if key == "" || list == nil {
 		list = p.makeList()
 	}
@@ -36,26 +36,26 @@ func (p *places) after(key string, most int) (all []json.RawMessage, last string
 }
 
 // makeList makes the list of all places that count.
-func (p *places) makeList() (list []listed) {
-	add := func(kind, token string, at map[string]placed) {
+func (p *Places) makeList() (list []listed) {
+	add := func(kind, token string, at map[string]Placed) {
 		for manager, pl := range at {
-			if pl.said != nil && !pl.ended {
+			if pl.said != nil && !pl.Ended {
 				list = append(list, listed{kind + " " + token + " " + manager, pl.said})
 			}
 		}
 	}
-	p.mu.Lock()
+	p.Mu.Lock()
 	now := time.Now()
-	for token, m := range p.managers {
-		add("0", token, m.at)
+	for token, m := range p.Managers {
+		add("0", token, m.At)
 	}
-	for token, w := range p.all {
-		add("1", token, w.at)
+	for token, w := range p.All {
+		add("1", token, w.At)
 	}
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	slices.SortFunc(list, func(a, b listed) int { return strings.Compare(a.key, b.key) })
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	if !now.Before(p.listMade) {
 		p.list, p.listMade = list, now
 	}
