@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -304,7 +305,7 @@ func TestAgentsOfOneNameAtBothEndsOfAChannel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	log := slog.New(slog.DiscardHandler)
-	manager := func(name string, to ...qmgr.Channel) *qmgr.Server {
+	manager := func(name string, to ...channel.Channel) *qmgr.Server {
 		server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: log})
 		if err != nil {
 			t.Fatal(err)
@@ -313,7 +314,7 @@ func TestAgentsOfOneNameAtBothEndsOfAChannel(t *testing.T) {
 		return server
 	}
 	one := manager("ONE")
-	two := manager("TWO", qmgr.Channel{Name: "ONE", URL: "nats://" + one.Channels().Addr()})
+	two := manager("TWO", channel.Channel{Name: "ONE", URL: "nats://" + one.Channels().Addr()})
 	type started struct {
 		a   *agent.Agent
 		err error

@@ -19,6 +19,7 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/place/local"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -304,7 +305,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		u.dir = home
 	}
 	for _, text := range u.channels {
-		if _, err := qmgr.ParseChannel(text); err != nil {
+		if _, err := channel.ParseChannel(text); err != nil {
 			return err
 		}
 	}
@@ -480,7 +481,7 @@ func (u *upFlags) manager(ctx context.Context, cmd *cobra.Command, clients int, 
 func (u *upFlags) server(clients int, log logT) (qmgr.ServerConfig, error) {
 	cfg := qmgr.ServerConfig{Name: u.name, Dir: filepath.Join(u.dir, "qm"), Listen: u.listen, MaxStored: u.stored, ChannelListen: u.channelListen, Clients: clients, Cluster: u.member(), Log: log}
 	for _, text := range u.channels {
-		c, err := qmgr.ParseChannel(text)
+		c, err := channel.ParseChannel(text)
 		if err != nil {
 			return cfg, err
 		}

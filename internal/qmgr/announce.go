@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/roles"
@@ -64,9 +65,8 @@ type announcement struct {
 
 // Times of announcements.
 const (
-	announceEvery = 2 * time.Second
-	announceSoon  = 100 * time.Millisecond        // after a channel has come up
-	managerGone   = 3*announceEvery + time.Second // away
+	announceSoon  = 100 * time.Millisecond                // after a channel has come up
+	managerGone   = 3*channel.AnnounceEvery + time.Second // away
 	managerForgot = 24 * time.Hour
 
 	maxAnnouncement = 4 << 10          // bytes
@@ -79,7 +79,7 @@ func newAnnouncer(f *forwarder) *announcer {
 
 // announce speaks until the forwarder ends.
 func (a *announcer) announce() {
-	next := announceEvery
+	next := channel.AnnounceEvery
 	for {
 		a.lookForCoordination()
 		if data, err := json.Marshal(a.about()); err == nil {
@@ -87,8 +87,8 @@ func (a *announcer) announce() {
 		}
 		select {
 		case <-time.After(next):
-			next = min(2*next, announceEvery)
-		case <-a.f.cfg.Channels.up: // a queue manager that is present needs this announcement, and receives it at once
+			next = min(2*next, channel.AnnounceEvery)
+		case <-a.f.cfg.Channels.Up: // a queue manager that is present needs this announcement, and receives it at once
 			next = announceSoon
 		case <-a.f.ctx.Done():
 			return
@@ -100,7 +100,7 @@ func (a *announcer) about() announcement {
 	cfg := &a.f.cfg
 	x := announcement{V: 1, Name: cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: streams.MaxPayload, Coordination: a.here.Load(),
 		Version: server.VERSION, URL: cfg.URL(), Degraded: errands.Shortened(cfg.Standing(), errands.MaxDegraded)}
-	x.Links = cfg.Channels.ups()
+	x.Links = cfg.Channels.Ups()
 	x.Clients = cfg.NS.NumClients()
 	if v, err := cfg.NS.Jsz(nil); err == nil {
 		x.Stored = v.Store

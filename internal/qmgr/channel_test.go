@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
@@ -28,12 +29,12 @@ import (
 )
 
 // linked runs a queue manager that may link to others; with a nil authority it admits every client.
-func linked(t *testing.T, a *authority.Authority, name string, to ...Channel) *Server {
+func linked(t *testing.T, a *authority.Authority, name string, to ...channel.Channel) *Server {
 	t.Helper()
 	return linkedIn(t, a, name, t.TempDir(), to...)
 }
 
-func linkedIn(t *testing.T, a *authority.Authority, name, dir string, to ...Channel) *Server {
+func linkedIn(t *testing.T, a *authority.Authority, name, dir string, to ...channel.Channel) *Server {
 	t.Helper()
 	cfg := ServerConfig{Name: name, Dir: dir, Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: qmgrtest.Log(t)}
 	if a != nil {
@@ -48,14 +49,16 @@ func linkedIn(t *testing.T, a *authority.Authority, name, dir string, to ...Chan
 }
 
 // to returns a channel to a queue manager.
-func to(s *Server) Channel { return Channel{Name: s.Name(), URL: "nats://" + s.Channels().Addr()} }
+func to(s *Server) channel.Channel {
+	return channel.Channel{Name: s.Name(), URL: "nats://" + s.Channels().Addr()}
+}
 
 // running waits until the channels of a queue manager are up.
 func running(t *testing.T, s *Server) {
 	t.Helper()
 	qmgrtest.Eventually(t, "the channels of "+s.Name()+" run", func() bool {
 		for _, c := range s.Channels().List() {
-			if c.State != ChannelRunning {
+			if c.State != channel.ChannelRunning {
 				return false
 			}
 		}
@@ -175,7 +178,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 
 		must(t, two.Channels().Stop("one"))
 		qmgrtest.Eventually(t, "the channel is down", func() bool { return len(one.Channels().List()) == 0 })
-		if st := two.Channels().List(); len(st) != 1 || st[0].State != ChannelStopped {
+		if st := two.Channels().List(); len(st) != 1 || st[0].State != channel.ChannelStopped {
 			t.Errorf("the channel is %+v", st)
 		}
 		enqueue(t, c, s, "two")
@@ -266,13 +269,13 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 		two := linked(t, authoritytest.New(t), "TWO", to(one))
 		qmgrtest.Eventually(t, "it is said", func() bool {
 			c := two.Channels().List()[0]
-			return c.State == ChannelConnecting && strings.Contains(c.Reason, "handshake failed")
+			return c.State == channel.ChannelConnecting && strings.Contains(c.Reason, "handshake failed")
 		})
 	})
 	t.Run("nobody", func(t *testing.T) {
 		qmgrtest.NoLeaks(t)
 		at := qmgrtest.FreePort(t)
-		two := linked(t, nil, "TWO", Channel{Name: "ONE", URL: "nats://" + at})
+		two := linked(t, nil, "TWO", channel.Channel{Name: "ONE", URL: "nats://" + at})
 		qmgrtest.Eventually(t, "it is said", func() bool { return strings.Contains(two.Channels().List()[0].Reason, "nobody answers there") })
 	})
 	t.Run("clock", func(t *testing.T) {
@@ -300,20 +303,20 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 func TestChannelsAreRemembered(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	one, dir := linked(t, nil, "ONE"), t.TempDir()
-	two := linkedIn(t, nil, "TWO", dir, to(one), Channel{Name: "GONE", URL: "nats://127.0.0.1:1"})
+	two := linkedIn(t, nil, "TWO", dir, to(one), channel.Channel{Name: "GONE", URL: "nats://127.0.0.1:1"})
 	must(t, two.Channels().Stop("ONE"))
 	must(t, two.Channels().Remove("GONE"))
 	qmgrtest.WantKind(t, two.Channels().Stop("GONE"), transfer.KindNotFound)
 	two.Shutdown()
 	two = linkedIn(t, nil, "TWO", dir)
-	if all := two.Channels().List(); len(all) != 1 || all[0].Name != "ONE" || all[0].State != ChannelStopped {
+	if all := two.Channels().List(); len(all) != 1 || all[0].Name != "ONE" || all[0].State != channel.ChannelStopped {
 		t.Errorf("the channels are %+v", all)
 	}
 	must(t, two.Channels().Start("ONE"))
 	running(t, two)
 	qmgrtest.Eventually(t, "the other side shows it", func() bool {
 		all := one.Channels().List()
-		return len(all) == 1 && all[0].Name == "TWO" && all[0].Direction == directionIn
+		return len(all) == 1 && all[0].Name == "TWO" && all[0].Direction == channel.DirectionIn
 	})
 	qmgrtest.WantKind(t, one.Channels().Stop("TWO"), transfer.KindConflict, "dialled by queue manager TWO")
 }
@@ -428,7 +431,7 @@ func TestLinksOfOnePeerAreBounded(t *testing.T) {
 	s := linked(t, a, "ONE")
 	two, three := authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager), authoritytest.Identity(t, a, identity.Manager, "THREE", roles.Manager)
 	var first *leaf
-	for n := range maxLinks {
+	for n := range channel.MaxLinks {
 		l, err := leafOf(t, s, two, two.JWTs().Channel)
 		if err != nil {
 			t.Fatalf("connection %d of TWO: %v", n, err)
@@ -438,7 +441,7 @@ func TestLinksOfOnePeerAreBounded(t *testing.T) {
 		}
 	}
 	if _, err := leafOf(t, s, two, two.JWTs().Channel); err == nil {
-		t.Errorf("TWO has %d connections", maxLinks+1)
+		t.Errorf("TWO has %d connections", channel.MaxLinks+1)
 	}
 	_, err := leafOf(t, s, three, three.JWTs().Channel)
 	must(t, err)
@@ -462,7 +465,7 @@ func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
 		_, err = l.in.ReadString('\n')
 	}
 	qmgrtest.Eventually(t, "TWO alone is linked", func() bool {
-		z, err := s.ns.Leafz(nil)
+		z, err := s.NS.Leafz(nil)
 		return err == nil && len(z.Leafs) == 2 // its own, and that for its data
 	})
 }
@@ -493,7 +496,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 			c.Close()
 		}
 	}()
-	two := linked(t, a, "TWO", Channel{Name: "ONE", URL: "nats://" + listener.Addr().String()})
+	two := linked(t, a, "TWO", channel.Channel{Name: "ONE", URL: "nats://" + listener.Addr().String()})
 	first := qmgrtest.Receive(t, "the first connection", all)
 
 	i := two.cfg.Guard.Identity
@@ -670,12 +673,12 @@ func FuzzChannel(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := ParseChannel(text)
+		c, err := channel.ParseChannel(text)
 		if err != nil {
 			qmgrtest.WantKind(t, err, transfer.KindOf(err))
 			return
 		}
-		if again, err := ParseChannel(c.Name + "=" + c.URL); err != nil || again != c {
+		if again, err := channel.ParseChannel(c.Name + "=" + c.URL); err != nil || again != c {
 			t.Errorf("%q is %+v, which is read as %+v, %v", text, c, again, err)
 		}
 	})

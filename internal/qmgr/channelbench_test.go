@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -14,7 +15,7 @@ import (
 // answers on the other one.
 func BenchmarkChannel(b *testing.B) {
 	a := authoritytest.New(b)
-	server := func(name string, to ...Channel) *Server {
+	server := func(name string, to ...channel.Channel) *Server {
 		claims, err := a.Claims()
 		benched(b, err)
 		s, err := StartServer(b.Context(), ServerConfig{Name: name, Dir: b.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to,
@@ -24,7 +25,7 @@ func BenchmarkChannel(b *testing.B) {
 		return s
 	}
 	hub := server("HUB")
-	one := server("ONE", Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
+	one := server("ONE", channel.Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
 	conn := func(s *Server, name string) *Conn {
 		c, err := Connect(b.Context(), ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(b, a, identity.Agent, name, roles.Agent), Timeout: time.Minute})
 		benched(b, err)

@@ -154,7 +154,7 @@ func TestPlacesAreSigned(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
-	p := s.channels.places
+	p := s.channels.Places
 	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
 	bob := authoritytest.Identity(t, a, identity.User, "bob", roles.User)
 	stranger := authoritytest.Identity(t, authoritytest.New(t), identity.Agent, "ALPHA", roles.Agent)
@@ -277,7 +277,7 @@ func TestARevocationEndsThePlacesOfItsKey(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
-	p := s.channels.places
+	p := s.channels.Places
 	var old, young [2]*identity.Identity
 	for n, kind := range []identity.Role{identity.Agent, identity.Manager} {
 		name, role := "ALPHA", roles.Agent

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -26,7 +27,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 	three := linked(t, a, "THREE", to(one))
 	running(t, three)
 	made := three.Channels().List()[0].Made
-	account, err := three.ns.LookupAccount(three.accountName)
+	account, err := three.NS.LookupAccount(three.AccountName)
 	must(t, err)
 	loop := reflect.ValueOf(account).Elem().FieldByName("lds").String() // as a queue manager behind a channel of THREE could learn it
 	if !strings.HasPrefix(loop, places.LoopSubject) {
@@ -59,7 +60,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 		must(t, gamma.Publish(wire.ReplySubject("DELTA", "GAMMA"), []byte("x")))
 		return len(heard) > 0
 	})
-	if c := three.Channels().List()[0]; c.State != ChannelRunning || c.Made != made {
+	if c := three.Channels().List()[0]; c.State != channel.ChannelRunning || c.Made != made {
 		t.Errorf("the channel of THREE is %s (%s), and had %d connections, not %d", c.State, c.Reason, c.Made, made)
 	}
 }

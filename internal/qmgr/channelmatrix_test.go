@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -160,7 +161,7 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 			ends <- greeted{newWireEnd(t, c, in), user == r.Data.Subject}
 		}
 	}()
-	s := linked(t, a, name, Channel{Name: h.name, URL: "nats://" + listener.Addr().String()})
+	s := linked(t, a, name, channel.Channel{Name: h.name, URL: "nats://" + listener.Addr().String()})
 	for range 2 {
 		if g := qmgrtest.Receive(t, "a connection of the channel", ends); g.data {
 			h.data = g.end

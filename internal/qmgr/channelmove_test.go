@@ -65,8 +65,8 @@ func TestAnAgentMovesBetweenQueueManagers(t *testing.T) {
 		qmgrtest.Receive(t, "a command at "+at.Name(), stored)
 		stop()
 		beta.Close()
-		if n == 0 && hub.channels.places.Where("BETA") != "ONE" {
-			t.Errorf("BETA is at %q", hub.channels.places.Where("BETA"))
+		if n == 0 && hub.channels.Places.Where("BETA") != "ONE" {
+			t.Errorf("BETA is at %q", hub.channels.Places.Where("BETA"))
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 	i := authoritytest.Identity(t, a, identity.Agent, "BETA", roles.Agent)
 	beta := connect(t, ConnConfig{URL: one.URL() + "," + two.URL(), Identity: i})
 	first := transferToken(beta)
-	behind := func(peer string) bool { return hub.channels.places.Behind(peer, "BETA") }
+	behind := func(peer string) bool { return hub.channels.Places.Behind(peer, "BETA") }
 	qmgrtest.Eventually(t, "BETA is behind the channel to "+first, func() bool { return behind(first) })
 	got, _ := consume(t, beta, streams.Commands("BETA"))
 	command := func() { // a queue manager that ends while it makes streams leaves goroutines behind

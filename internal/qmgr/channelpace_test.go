@@ -64,7 +64,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	must(t, err)
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
 	before := s.forwarder.own.NATS().Stats().InMsgs
-	s.channels.places.Mu.Lock() // the first question waits
+	s.channels.Places.Mu.Lock() // the first question waits
 	const flood = 1000
 	for n := range uint64(flood) {
 		must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "TWO"), inbox(n), []byte(`{"v":1,"places":{"after":"1"}}`)))
@@ -72,7 +72,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "THREE"), inbox(flood), []byte(`{"v":1,"places":{}}`)))
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
 	qmgrtest.Eventually(t, "all questions have come", func() bool { return s.forwarder.own.NATS().Stats().InMsgs >= before+flood+1 })
-	s.channels.places.Mu.Unlock()
+	s.channels.Places.Mu.Unlock()
 	for n := 0; qmgrtest.Receive(t, "an answer", answers).Subject != inbox(flood); n++ {
 		if n > 10 {
 			t.Fatal("a question of THREE waits for those of TWO")

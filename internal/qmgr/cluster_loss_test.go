@@ -26,8 +26,8 @@ func TestLossInACluster(t *testing.T) {
 	}
 	for range 3 {
 		for _, s := range c.up {
-			if s.ns.JetStreamIsStreamLeader(s.accountName, string(streams.StreamCommand)) {
-				must(t, s.ns.JetStreamStepdownStream(s.accountName, string(streams.StreamCommand)))
+			if s.NS.JetStreamIsStreamLeader(s.AccountName, string(streams.StreamCommand)) {
+				must(t, s.NS.JetStreamStepdownStream(s.AccountName, string(streams.StreamCommand)))
 				break
 			}
 		}
@@ -69,7 +69,7 @@ func TestAMemberOpensItsStoreAnew(t *testing.T) {
 	c.whole(0, 1, 2)
 	conn := connect(t, ConnConfig{URL: c.urls(1), Timeout: electing})
 	replicated(t, conn)
-	must(t, c.up[0].reopen())
+	must(t, c.up[0].Reopen())
 	enqueueSoon(t, conn, "ferry.command.A.me", "while one was away")
 	replicated(t, conn)
 	c.up[1].Shutdown()
@@ -85,7 +85,7 @@ func (c *trio) marked(last uint64) {
 	c.t.Helper()
 	until(c.t, "the members know how far the queue has come", func() bool {
 		for _, s := range c.up {
-			if s.loadMarks().Streams[string(streams.StreamCommand)].Last < last {
+			if s.LoadMarks().Streams[string(streams.StreamCommand)].Last < last {
 				return false
 			}
 		}

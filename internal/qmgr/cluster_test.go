@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -354,8 +355,8 @@ func TestWhoMayBeARoute(t *testing.T) {
 			t.Errorf("%s is heard at the port for routes", who)
 		}
 	}
-	if !c.up[0].ns.JetStreamIsClustered() || c.up[0].ns.Addr() != nil {
-		t.Errorf("the library listens for clients at %v, where no gate stands", c.up[0].ns.Addr())
+	if !c.up[0].NS.JetStreamIsClustered() || c.up[0].NS.Addr() != nil {
+		t.Errorf("the library listens for clients at %v, where no gate stands", c.up[0].NS.Addr())
 	}
 }
 
@@ -403,11 +404,11 @@ func TestWhatIsSaidOfRoutes(t *testing.T) {
 		`Error trying to connect to route (attempt 7): dial tcp 127.0.0.1:1: connect: connection refused`:        "is not reached yet: dial tcp",
 		`TLS certificate chain and hostname of solicited routes will not be verified. DO NOT USE IN PRODUCTION!`: "",
 	} {
-		if text, _, ok := routeLine(line); !ok || !strings.HasPrefix(text, want) && !strings.Contains(text, want) || (text == "") != (want == "") {
+		if text, _, ok := disk.RouteLine(line); !ok || !strings.HasPrefix(text, want) && !strings.Contains(text, want) || (text == "") != (want == "") {
 			t.Errorf("%s\nis said as %q, %v", line, text, ok)
 		}
 	}
-	if text, _, ok := routeLine("JetStream failed to store a msg on stream"); ok {
+	if text, _, ok := disk.RouteLine("JetStream failed to store a msg on stream"); ok {
 		t.Errorf("a line that has nothing to do with routes is said as %q", text)
 	}
 }

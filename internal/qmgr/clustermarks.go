@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/streams"
 )
 
@@ -16,19 +17,19 @@ import (
 // leaders report it. The state of this member's store may be behind that.
 func (m *member) remember() {
 	s := m.s
-	accepted, since := s.loadMarks().Streams, map[string]time.Time{}
+	accepted, since := s.LoadMarks().Streams, map[string]time.Time{}
 	if accepted == nil {
 		accepted = map[string]streams.Mark{}
 	}
-	t := time.NewTicker(marksEvery)
+	t := time.NewTicker(disk.MarksEvery)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-		case <-s.ending:
+		case <-s.Ending:
 			return
 		}
-		if s.taken() {
+		if s.Taken() {
 			return
 		}
 		if m.quorum() != nil {
@@ -54,19 +55,19 @@ func (m *member) remember() {
 				since[cfg.Name] = time.Now()
 			}
 			if time.Since(since[cfg.Name]) > streams.Settled {
-				s.noticed("%s", wrong)
+				s.Noticed("%s", wrong)
 				delete(since, cfg.Name)
 				now[cfg.Name] = at
 			}
 		}
-		if accepted = now; s.known != nil && maps.EqualFunc(s.known, now, streams.Mark.Equal) {
+		if accepted = now; s.Known != nil && maps.EqualFunc(s.Known, now, streams.Mark.Equal) {
 			continue
 		}
-		if err := s.saveMarks(marks{1, false, now}); err != nil {
-			s.cfg.log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+		if err := s.SaveMarks(disk.Marks{V: 1, Ended: false, Streams: now}); err != nil {
+			s.Cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
 			continue
 		}
-		s.known = now
+		s.Known = now
 	}
 }
 

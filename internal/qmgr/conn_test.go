@@ -484,7 +484,7 @@ func TestOneConnectionForWhoAsks(t *testing.T) {
 	up := make(chan struct{}, 8)
 	c := connect(t, ConnConfig{URL: s.URL(), Asks: true, OnConnect: func() { up <- struct{}{} }})
 	qmgrtest.Receive(t, "the first connect", up)
-	if n := s.ns.NumClients(); n != 2 { // and the queue manager's own
+	if n := s.NS.NumClients(); n != 2 { // and the queue manager's own
 		t.Errorf("there are %d connections", n)
 	}
 	got := make(chan string, 8)

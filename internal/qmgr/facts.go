@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
@@ -34,7 +35,7 @@ type Facts struct {
 func (s *Server) about() errands.About {
 	a := errands.About{V: 1, Name: s.cfg.Name, Sync: errands.SyncAlways, MaxPayload: streams.MaxPayload,
 		MaxPending: streams.MaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
-	a.Short = shortOf(s.disk)
+	a.Short = disk.ShortOf(s.Store)
 	if m := s.member; m != nil {
 		p := m.now.Load()
 		a.Cluster, a.Passing = m.note.Cluster, p.text(m)
@@ -53,15 +54,15 @@ type responder struct {
 }
 
 func answerAbout(s *Server) (*responder, error) {
-	own, err := own.Dial(s.ns, s.cfg.identity(), false, s.cfg.Log)
+	own, err := own.Dial(s.NS, s.cfg.identity(), false, s.cfg.Log)
 	if err != nil {
 		return nil, noAnswer(s, err)
 	}
 	library := streams.Library{JS: own.JS, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored}
 	r := &responder{own, errands.NewRegistrar("queue manager "+s.cfg.Name, library)}
-	r.registrar.Room = func(bytes, messages int) (func(), error) { return s.room.take(s.disk, bytes, messages) }
+	r.registrar.Room = func(bytes, messages int) (func(), error) { return s.Room.Take(s.Store, bytes, messages) }
 	r.registrar.Members = s.Members
-	r.registrar.Notice = func(finding string) { s.noticed("%s", finding) }
+	r.registrar.Notice = func(finding string) { s.Noticed("%s", finding) }
 	if s.member != nil {
 		r.registrar.Leads, r.registrar.Remove = s.member.leads, s.member.remove
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/places"
@@ -83,7 +84,7 @@ type forwardConfig struct {
 	MaxStored int64              // bytes of stored delivery; 0: the default
 	Own       *own.Conn
 	NS        *server.Server
-	Channels  *Channels
+	Channels  *channel.Channels
 	Places    *places.Places
 	Limits    forwardLimits            // nil: there are none
 	Mates     func() []string          // the names of the other members of its cluster
@@ -115,7 +116,7 @@ func startForwarder(cfg forwardConfig) (*forwarder, error) {
 	hears := map[string]nats.MsgHandler{
 		wire.AllManagers:                      f.announced,
 		wire.AllForwarded(f.self):             desk.asked,
-		wire.AllForwarded(cfg.Channels.token): desk.asked,
+		wire.AllForwarded(cfg.Channels.Token): desk.asked,
 		"ferry.command.*.*":                   f.stored,
 		"ferry.control.*.*":                   f.stored,
 	}

@@ -68,13 +68,13 @@ func (m *member) publish(subject string, v any) {
 		err = m.own.NATS().Publish(subject, data)
 	}
 	if err != nil {
-		m.s.cfg.log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))
+		m.s.Cfg.Log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))
 	}
 }
 
 // hello publishes the hello of this member.
 func (m *member) hello() {
-	h := hello{V: 1, Cluster: m.cluster.Name, Name: m.s.cfg.name, URL: m.hostURL(), Version: server.VERSION, MaxPayload: streams.MaxPayload}
+	h := hello{V: 1, Cluster: m.cluster.Name, Name: m.s.Cfg.Name, URL: m.hostURL(), Version: server.VERSION, MaxPayload: streams.MaxPayload}
 	m.mu.Lock()
 	h.Removed = m.note.Removed
 	m.mu.Unlock()
@@ -89,7 +89,7 @@ func (m *member) heard(msg *nats.Msg) {
 	if len(msg.Data) > maxAnnouncement {
 		return
 	}
-	if err := json.Unmarshal(msg.Data, &h); err != nil || h.V != 1 || h.Cluster != m.cluster.Name || h.Name == m.s.cfg.name {
+	if err := json.Unmarshal(msg.Data, &h); err != nil || h.V != 1 || h.Cluster != m.cluster.Name || h.Name == m.s.Cfg.Name {
 		return
 	}
 	m.mu.Lock()
@@ -112,7 +112,7 @@ func (m *member) tell() {
 		m.told = time.Now()
 	}
 	m.mu.Unlock()
-	if !again && m.s.cfg.identity != nil && !failpoint.Planted("claims-not-passed-on") {
+	if !again && m.s.Cfg.Identity != nil && !failpoint.Planted("claims-not-passed-on") {
 		m.publish(claimsSubject, claimsNote{1, m.cluster.Name, m.claims()})
 	}
 }
@@ -120,11 +120,11 @@ func (m *member) tell() {
 // admitted takes the claims from another member.
 func (m *member) admitted(msg *nats.Msg) {
 	var n claimsNote
-	if err := json.Unmarshal(msg.Data, &n); err != nil || n.V != 1 || n.Cluster != m.cluster.Name || m.s.cfg.identity == nil {
+	if err := json.Unmarshal(msg.Data, &n); err != nil || n.V != 1 || n.Cluster != m.cluster.Name || m.s.Cfg.Identity == nil {
 		return
 	}
 	// Older claims, and this member's own ones coming back, are refused as a conflict.
 	if err := m.admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
-		m.s.cfg.log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
+		m.s.Cfg.Log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
 	}
 }

@@ -46,7 +46,7 @@ func (g *Guard) apply(s *Server, opts *server.Options) error {
 	opts.SystemAccount = r.Operator.SystemAccount
 	opts.AccountResolver = resolver
 	opts.AuthTimeout = gate.GreetTime.Seconds()
-	s.accountName = r.Account.Subject
+	s.AccountName = r.Account.Subject
 	s.account.Store(&claims.Admission{Account: r.Account, Data: r.Data, SignedAccount: g.Claims.Account, SignedData: g.Claims.Data})
 	return nil
 }
@@ -62,7 +62,7 @@ func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 		}
 		return others(n)
 	}
-	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(), Publish: s.limits.publish,
+	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.NS.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(), Publish: s.limits.publish,
 		Name: func(state tls.ConnectionState) string {
 			name, err := g.Identity.Peer(state)
 			if err != nil || name.Role == identity.Manager {
@@ -106,8 +106,8 @@ func (s *Server) admit(c roles.Claims) error {
 	if err != nil {
 		return err
 	}
-	s.admitting.Lock()
-	defer s.admitting.Unlock()
+	s.Admitting.Lock()
+	defer s.Admitting.Unlock()
 	before := s.account.Load()
 	if before.Account.Subject != r.Account.Subject || before.Data.Subject != r.Data.Subject {
 		return transfer.Errorf(transfer.KindConflict, "what was signed is for another network than that of queue manager %s", s.cfg.Name)
@@ -153,14 +153,14 @@ func takeEffect(s *Server, now *claims.Admission) error {
 		claims *jwt.AccountClaims
 		jwt    string
 	}{{now.Data, now.SignedData}, {now.Account, now.SignedAccount}} {
-		account, err := s.ns.LookupAccount(a.claims.Subject)
+		account, err := s.NS.LookupAccount(a.claims.Subject)
 		if err != nil {
 			return err
 		}
-		if err := s.ns.AccountResolver().Store(a.claims.Subject, a.jwt); err != nil {
+		if err := s.NS.AccountResolver().Store(a.claims.Subject, a.jwt); err != nil {
 			return err
 		}
-		s.ns.UpdateAccountClaims(account, a.claims)
+		s.NS.UpdateAccountClaims(account, a.claims)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func TestAGuardTakesOverTheQueues(t *testing.T) {
 	if left := commandsLeft(t, c); !slices.Equal(left, allCommands) {
 		t.Errorf("the commands are %v", left)
 	}
-	must(t, s.reopen())
+	must(t, s.Reopen())
 	enqueue(t, c, "ferry.command.A.me", "one more")
 	for got, _ := consume(t, c, commands); qmgrtest.Receive(t, "a command after the store was opened anew", got) != "one more"; {
 	}
@@ -71,9 +71,9 @@ func TestADamagedStoreBehindAGuard(t *testing.T) {
 	s := guarded(t, a, dir)
 	s.Shutdown()
 	store := filepath.Join(dir, server.JetStreamStoreDir)
-	must(t, os.Rename(filepath.Join(store, s.accountName), filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT)))
+	must(t, os.Rename(filepath.Join(store, s.AccountName), filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT)))
 	flip(t, dir, "command 3")
-	must(t, os.Rename(filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT), filepath.Join(store, s.accountName)))
+	must(t, os.Rename(filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT), filepath.Join(store, s.AccountName)))
 
 	s = guarded(t, a, dir)
 	if d := s.Degraded(); !strings.Contains(d, "1 of its messages cannot be read") {
@@ -91,12 +91,12 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 	a := authoritytest.New(t)
 	s := guarded(t, a, t.TempDir())
 	c := connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
-	z, err := s.ns.Connz(nil)
+	z, err := s.NS.Connz(nil)
 	must(t, err)
 	ended := 0
 	for _, x := range z.Conns {
 		if x.Name == own.Name {
-			must(t, s.ns.DisconnectClientByID(x.Cid))
+			must(t, s.NS.DisconnectClientByID(x.Cid))
 			ended++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 )
@@ -51,7 +52,7 @@ func filled(t *testing.T, crash bool) string {
 		s.Shutdown()
 		return dir
 	}
-	qmgrtest.Eventually(t, "the marks are there", func() bool { _, err := os.Stat(filepath.Join(dir, marksFile)); return err == nil })
+	qmgrtest.Eventually(t, "the marks are there", func() bool { _, err := os.Stat(filepath.Join(dir, disk.MarksFile)); return err == nil })
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)

@@ -52,15 +52,15 @@ func (o *orphans) over(p *present, now time.Time) (gone []string) {
 func (m *member) removeOrphans(ctx context.Context, o *orphans) {
 	p := m.now.Load()
 	for _, name := range o.over(p, time.Now()) {
-		if p.leader != m.s.cfg.name || !strings.HasPrefix(name, "FERRY_") {
+		if p.leader != m.s.Cfg.Name || !strings.HasPrefix(name, "FERRY_") {
 			continue
 		}
-		m.s.cfg.log.Error("a queue has had no leader for long though every member of the cluster is there; it is made anew, and what was stored in it is lost",
+		m.s.Cfg.Log.Error("a queue has had no leader for long though every member of the cluster is there; it is made anew, and what was stored in it is lost",
 			"stream", name, "after", o.limit.String())
 		ctx, cancel := context.WithTimeout(ctx, streams.APITimeout)
 		if err := m.own.JS().DeleteStream(ctx, name); err != nil {
 			// The leader of the queue would have answered. The next look shows whether the queue has gone.
-			m.s.cfg.log.Debug("nobody says that a queue was removed", "stream", name, slog.Any("error", err))
+			m.s.Cfg.Log.Debug("nobody says that a queue was removed", "stream", name, slog.Any("error", err))
 		}
 		cancel()
 	}

@@ -86,12 +86,12 @@ func (l *limits) run() {
 		select {
 		case <-t.C:
 		case <-l.wake:
-		case <-l.s.ending:
+		case <-l.s.Ending:
 			return
 		}
 		select {
 		case <-time.After(stockPause):
-		case <-l.s.ending:
+		case <-l.s.Ending:
 			return
 		}
 	}
@@ -193,7 +193,7 @@ func isAnswer(subject string) bool {
 // from a backup has lost its enrolment. Pipes are not enrolled.
 func (l *limits) knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
-	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.places.HasAgent(token)
+	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.Places.HasAgent(token)
 }
 
 // mayPublish reports whether the role of a client allows it to publish on a subject.

@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -63,7 +64,7 @@ type member struct {
 
 // A memberConfig describes a queue manager that is a member of a cluster.
 type memberConfig struct {
-	s       *disk
+	s       *disk.Store
 	cluster *Cluster
 	url     func() string // of its listener for clients
 	host    func() string // its address for other hosts
@@ -80,13 +81,13 @@ type memberConfig struct {
 func (m *member) mates() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.cfg.name })
+	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.Cfg.Name })
 }
 
 // routes returns the connected members by their names, each with the number of its newest connection.
 func (m *member) routes() map[string]uint64 {
 	all := map[string]uint64{}
-	if r, err := m.s.ns.Routez(nil); err == nil {
+	if r, err := m.s.NS.Routez(nil); err == nil {
 		for _, route := range r.Routes {
 			if route.RemoteName != "" {
 				all[route.RemoteName] = max(all[route.RemoteName], route.Rid)
@@ -108,10 +109,10 @@ type present struct {
 	remarks    []string
 }
 
-func notePath(s *disk) string { return filepath.Join(s.cfg.dir, memberFile) }
+func notePath(s *disk.Store) string { return filepath.Join(s.Cfg.Dir, memberFile) }
 
 // readNote reads the memberNote of a queue manager's directory. It is zero for a queue manager without a cluster.
-func readNote(s *disk) (n memberNote, err error) {
+func readNote(s *disk.Store) (n memberNote, err error) {
 	data, err := os.ReadFile(notePath(s))
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil
@@ -123,13 +124,13 @@ func readNote(s *disk) (n memberNote, err error) {
 		err = fmt.Errorf("it is of version %d", n.V)
 	}
 	if err != nil {
-		return n, transfer.Errorf(transfer.KindNoManager, "%s, which says of which cluster queue manager %s is a member, cannot be read: %w", notePath(s), s.cfg.name, err)
+		return n, transfer.Errorf(transfer.KindNoManager, "%s, which says of which cluster queue manager %s is a member, cannot be read: %w", notePath(s), s.Cfg.Name, err)
 	}
 	return n, nil
 }
 
 // writeNote replaces the file, synced.
-func writeNote(s *disk, n memberNote) error {
+func writeNote(s *disk.Store, n memberNote) error {
 	n.V = 1
 	data, err := json.Marshal(n)
 	if err != nil {
@@ -140,13 +141,13 @@ func writeNote(s *disk, n memberNote) error {
 
 // alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the cluster's
 // common state. Alone it would change that part, and could not come back.
-func alone(s *disk) error {
+func alone(s *disk.Store) error {
 	n, err := readNote(s)
 	if err != nil || n.Cluster == "" {
 		return err
 	}
-	return transfer.Errorf(transfer.KindUsage, "queue manager %s in %s is a member of cluster %s, and cannot be started alone", n.Name, s.cfg.dir, n.Cluster).
-		WithHint("give --cluster " + n.Cluster + " and a --route to each other member; to begin anew move " + s.cfg.dir + " aside")
+	return transfer.Errorf(transfer.KindUsage, "queue manager %s in %s is a member of cluster %s, and cannot be started alone", n.Name, s.Cfg.Dir, n.Cluster).
+		WithHint("give --cluster " + n.Cluster + " and a --route to each other member; to begin anew move " + s.Cfg.Dir + " aside")
 }
 
 // join makes the directory that of a member. It puts aside the messages that the queue manager has stored before. They
@@ -163,12 +164,12 @@ func join(cfg memberConfig) (*member, error) {
 		return nil, err
 	}
 	refuse := func(what, was, is string) (*member, error) {
-		return nil, transfer.Errorf(transfer.KindUsage, "%s has the part of %s %s in a cluster, and not that of %s", s.cfg.dir, what, was, is).
+		return nil, transfer.Errorf(transfer.KindUsage, "%s has the part of %s %s in a cluster, and not that of %s", s.Cfg.Dir, what, was, is).
 			WithHint("start it as what it was, or move that directory aside: a member without a store gets it from the others")
 	}
 	switch {
 	case n.Cluster == "":
-		n = memberNote{Cluster: c.Name, Name: s.cfg.name, Account: s.accountName, Members: []string{s.cfg.name}}
+		n = memberNote{Cluster: c.Name, Name: s.Cfg.Name, Account: s.AccountName, Members: []string{s.Cfg.Name}}
 		if err := putAlone(s); err != nil {
 			return nil, err
 		}
@@ -177,10 +178,10 @@ func join(cfg memberConfig) (*member, error) {
 		}
 	case n.Cluster != c.Name:
 		return refuse("cluster", n.Cluster, c.Name)
-	case n.Name != s.cfg.name:
-		return refuse("queue manager", n.Name, s.cfg.name)
-	case n.Account != s.accountName:
-		return refuse("the network with the account", n.Account, s.accountName)
+	case n.Name != s.Cfg.Name:
+		return refuse("queue manager", n.Name, s.Cfg.Name)
+	case n.Account != s.AccountName:
+		return refuse("the network with the account", n.Account, s.AccountName)
 	}
 	m := &member{memberConfig: cfg, note: n, others: map[string]hello{}}
 	m.now.Store(&present{alone: time.Now(), unseen: len(c.Routes)})
@@ -189,11 +190,11 @@ func join(cfg memberConfig) (*member, error) {
 
 // putAlone puts aside the store from before there was a cluster. It is the last step but one of becoming a member, and
 // may be interrupted.
-func putAlone(s *disk) error {
-	if err := s.takeOver(); err != nil {
+func putAlone(s *disk.Store) error {
+	if err := s.TakeOver(); err != nil {
 		return err
 	}
-	store, aside := filepath.Join(s.cfg.dir, server.JetStreamStoreDir), filepath.Join(s.cfg.dir, aloneDir)
+	store, aside := filepath.Join(s.Cfg.Dir, server.JetStreamStoreDir), filepath.Join(s.Cfg.Dir, aloneDir)
 	if _, err := os.Lstat(store); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -203,7 +204,7 @@ func putAlone(s *disk) error {
 	if err := os.Rename(store, filepath.Join(aside, server.JetStreamStoreDir)); err != nil {
 		return err
 	}
-	err := os.Rename(s.marksPath(), filepath.Join(aside, marksFile))
+	err := os.Rename(s.MarksPath(), filepath.Join(aside, disk.MarksFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -215,32 +216,32 @@ func putAlone(s *disk) error {
 // claim their names again.
 func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	s := m.s
-	dir := filepath.Join(s.cfg.dir, aloneDir)
+	dir := filepath.Join(s.Cfg.Dir, aloneDir)
 	if _, err := os.Lstat(filepath.Join(dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	x, err := s.examine(opts, dir)
+	x, err := s.Examine(opts, dir)
 	if err != nil {
 		return err
 	}
-	defer x.close()
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer x.Close()
+	ctx, cancel := context.WithTimeout(ctx, disk.InspectTimeout)
 	defer cancel()
 	n := 0
 	for _, stream := range streams.CommandStreams {
-		from, err := x.js.Stream(ctx, string(stream))
+		from, err := x.JS.Stream(ctx, string(stream))
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		err = each(ctx, from, func(msg *jetstream.RawStreamMsg) error {
+		err = disk.Each(ctx, from, func(msg *jetstream.RawStreamMsg) error {
 			n++
 			out := &nats.Msg{Subject: msg.Subject, Header: nats.Header{}, Data: msg.Data}
 			maps.Copy(out.Header, msg.Header)
 			if out.Header.Get(nats.MsgIdHdr) == "" { // its ID is known if it is tried again within two minutes
-				out.Header.Set(nats.MsgIdHdr, fmt.Sprintf("alone-%s-%d", s.cfg.name, msg.Sequence))
+				out.Header.Set(nats.MsgIdHdr, fmt.Sprintf("alone-%s-%d", s.Cfg.Name, msg.Sequence))
 			}
 			_, err := m.own.JS().PublishMsg(ctx, out)
 			return err
@@ -249,12 +250,12 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 			return err
 		}
 	}
-	x.close()
+	x.Close()
 	done := dir + ".handed-over"
 	if err := os.RemoveAll(done); err != nil {
 		return err
 	}
-	s.cfg.log.Info("what was stored before there was a cluster has been handed over to it", "commands", n)
+	s.Cfg.Log.Info("what was stored before there was a cluster has been handed over to it", "commands", n)
 	return os.Rename(dir, done)
 }
 
@@ -267,7 +268,7 @@ func (m *member) watch() {
 	for {
 		select {
 		case <-t.C:
-		case <-m.s.ending:
+		case <-m.s.Ending:
 			return
 		}
 		before := m.now.Load()
@@ -284,7 +285,7 @@ func (m *member) watch() {
 func (m *member) tend(opts *server.Options) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
-	go func() { <-m.s.ending; end() }()
+	go func() { <-m.s.Ending; end() }()
 	t := time.NewTicker(raiseEvery)
 	defer t.Stop()
 	o := orphans{limit: cmp.Or(m.cluster.leaderless, leaderlessFor), since: map[string]time.Time{}}
@@ -298,10 +299,10 @@ func (m *member) tend(opts *server.Options) {
 			}
 			cancel()
 			if err != nil {
-				m.s.cfg.log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
+				m.s.Cfg.Log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
 			} else if !handed {
 				if err = m.handOver(ctx, opts); err != nil && ctx.Err() == nil {
-					m.s.cfg.log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
+					m.s.Cfg.Log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
 				}
 				handed = err == nil
 			}
@@ -324,9 +325,9 @@ func (m *member) look() *present {
 	m.now.Store(now)
 	if b, n := before.text(m), now.text(m); b != n {
 		if n == "" {
-			m.s.cfg.log.Info("the cluster is whole", "cluster", m.cluster.Name, "members", strings.Join(m.note.Members, " "))
+			m.s.Cfg.Log.Info("the cluster is whole", "cluster", m.cluster.Name, "members", strings.Join(m.note.Members, " "))
 		} else {
-			m.s.cfg.log.Warn("the cluster is degraded", slog.String("error", n))
+			m.s.Cfg.Log.Warn("the cluster is degraded", slog.String("error", n))
 		}
 	}
 	return now
@@ -339,19 +340,19 @@ func (m *member) see() *present {
 	p.here = slices.Sorted(maps.Keys(m.routes()))
 	m.meet(p.here)
 	for _, name := range m.note.Members {
-		if name != s.cfg.name && !slices.Contains(p.here, name) {
+		if name != s.Cfg.Name && !slices.Contains(p.here, name) {
 			p.away = append(p.away, name)
 		}
 	}
 	p.unseen = max(0, len(m.cluster.Routes)+1-len(m.note.Members))
 
 	size := len(m.note.Members) + p.unseen
-	if j, err := storeOf(s, s.ns); err == nil && j.Meta != nil {
+	if j, err := disk.StoreOf(s, s.NS); err == nil && j.Meta != nil {
 		p.leader = j.Meta.Leader
 		size = max(size, j.Meta.Size)
 		for _, a := range j.AccountDetails {
 			for _, st := range a.Streams {
-				if a.Id == s.accountName && st.Cluster != nil && st.Cluster.Leader == "" {
+				if a.Id == s.AccountName && st.Cluster != nil && st.Cluster.Leader == "" {
 					p.leaderless = append(p.leaderless, st.Name)
 				}
 			}
@@ -367,7 +368,7 @@ func (m *member) see() *present {
 	for _, name := range p.here {
 		if h, ok := m.others[name]; ok && h.MaxPayload != streams.MaxPayload {
 			p.remarks = append(p.remarks, fmt.Sprintf("queue manager %s of cluster %s takes messages of %s, and %s of %s: make them the same",
-				name, m.cluster.Name, transfer.FormatBytes(h.MaxPayload), s.cfg.name, transfer.FormatBytes(streams.MaxPayload)))
+				name, m.cluster.Name, transfer.FormatBytes(h.MaxPayload), s.Cfg.Name, transfer.FormatBytes(streams.MaxPayload)))
 		}
 	}
 	return p
@@ -406,7 +407,7 @@ func (m *member) meet(names []string) {
 	m.note = n
 	m.mu.Unlock()
 	if err := writeNote(m.s, n); err != nil {
-		m.s.cfg.log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
+		m.s.Cfg.Log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
 	}
 }
 
@@ -439,7 +440,7 @@ func (m *member) quorum() error {
 	if m.now.Load().quorum {
 		return nil
 	}
-	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", m.s.cfg.name, m.passing())
+	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", m.s.Cfg.Name, m.passing())
 }
 
 // leads returns the reason why messages of a stream, or of any, can neither be accepted nor delivered at present;
@@ -450,7 +451,7 @@ func (m *member) leads(of streams.Stream) error {
 	}
 	for _, name := range m.now.Load().leaderless {
 		if of == "" || string(of) == name {
-			return transfer.Errorf(transfer.KindNoManager, "queue manager %s: no leader for %s at present", m.s.cfg.name, name)
+			return transfer.Errorf(transfer.KindNoManager, "queue manager %s: no leader for %s at present", m.s.Cfg.Name, name)
 		}
 	}
 	return nil
@@ -471,7 +472,7 @@ func (m *member) wait(ctx context.Context, say func(string)) error {
 		}
 		select {
 		case <-t.C:
-		case <-m.s.ending:
+		case <-m.s.Ending:
 			return errEnded
 		case <-ctx.Done():
 			return ctx.Err()

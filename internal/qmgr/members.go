@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -108,28 +109,28 @@ func (m *member) hostURL() string {
 }
 
 // figuresOf returns the figures of a queue manager; m is its part in a cluster, nil: it is in none.
-func figuresOf(s *disk, url string, m *member) figure {
-	f := figure{Member: streams.Member{Name: s.cfg.name, URL: url, Version: server.VERSION, Up: true, Degraded: standingOf(s)}, Lags: map[string]map[string]lag{}}
-	if v, err := s.ns.Varz(nil); err == nil {
+func figuresOf(s *disk.Store, url string, m *member) figure {
+	f := figure{Member: streams.Member{Name: s.Cfg.Name, URL: url, Version: server.VERSION, Up: true, Degraded: disk.StandingOf(s)}, Lags: map[string]map[string]lag{}}
+	if v, err := s.NS.Varz(nil); err == nil {
 		f.Started, f.Connections = v.Start, v.Connections
 	}
 	if m != nil {
 		f.Cluster = m.cluster.Name
-		f.Leader = m.now.Load().leader == s.cfg.name
+		f.Leader = m.now.Load().leader == s.Cfg.Name
 	}
-	j, err := storeOf(s, s.ns)
+	j, err := disk.StoreOf(s, s.NS)
 	if err != nil {
 		return f
 	}
 	f.StoreBytes = j.Store
 	for _, a := range j.AccountDetails {
-		if a.Id != s.accountName {
+		if a.Id != s.AccountName {
 			continue
 		}
 		for _, st := range a.Streams {
 			r := streams.Replica{Queue: st.Name, Leader: true, Current: true, Bytes: st.State.Bytes, Msgs: st.State.Msgs}
 			if m != nil && st.Cluster != nil {
-				r.Leader = st.Cluster.Leader == s.cfg.name
+				r.Leader = st.Cluster.Leader == s.Cfg.Name
 				r.Current = r.Leader
 				if r.Leader {
 					f.Lags[st.Name] = map[string]lag{}

@@ -114,13 +114,13 @@ func (s *Server) boundPending() {
 	for {
 		select {
 		case <-timer.C:
-		case <-s.ending:
+		case <-s.Ending:
 			return
 		}
 		start := time.Now()
 		cut, sum := c.judge(start, s.waiting())
 		for _, w := range cut {
-			s.ns.DisconnectClientByID(w.id) // one that has gone meanwhile is no error
+			s.NS.DisconnectClientByID(w.id) // one that has gone meanwhile is no error
 		}
 		if unsaid += len(cut); unsaid > 0 && start.Sub(said) >= pendingSays {
 			w := cmp.Or(first(cut), waiting{where: "others"})
@@ -146,7 +146,7 @@ func first(all []waiting) (w waiting) {
 
 // waiting returns the bytes that wait for each connection.
 func (s *Server) waiting() []waiting {
-	z, err := s.ns.Connz(&server.ConnzOptions{Limit: mostListed})
+	z, err := s.NS.Connz(&server.ConnzOptions{Limit: mostListed})
 	if err != nil {
 		return nil // its options are right, or it is shutting down
 	}

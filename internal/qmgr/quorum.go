@@ -52,7 +52,7 @@ func (s *Server) Members(ctx context.Context) ([]streams.Member, error) {
 		linked = s.forwarder.linked()
 	}
 	if s.member == nil {
-		return append([]streams.Member{figuresOf(s.disk, s.URL(), nil).Member}, linked...), nil
+		return append([]streams.Member{figuresOf(s.Store, s.URL(), nil).Member}, linked...), nil
 	}
 	all, err := s.member.all(ctx)
 	if err != nil {

@@ -55,7 +55,7 @@ func (m *member) remove(ctx context.Context, r errands.Removal) error {
 	case !slices.Contains(members, r.Name):
 		return transfer.Errorf(transfer.KindNotFound, "cluster %s has no member %s", cluster, printed(r.Name)).
 			WithHint("its members are " + strings.Join(members, ", "))
-	case r.Name == s.cfg.name || slices.Contains(p.here, r.Name):
+	case r.Name == s.Cfg.Name || slices.Contains(p.here, r.Name):
 		return transfer.Errorf(transfer.KindAlive, "queue manager %s is running, and a member of cluster %s", r.Name, cluster).
 			WithHint("stop it first; it cannot be a member again under that name")
 	case !p.quorum:
@@ -68,7 +68,7 @@ func (m *member) remove(ctx context.Context, r errands.Removal) error {
 	if err := m.askRemoval(ctx, r); err != nil {
 		return err
 	}
-	s.cfg.log.Warn("a member was removed from the cluster", slog.String("queue_manager", r.Name), slog.String("cluster", cluster))
+	s.Cfg.Log.Warn("a member was removed from the cluster", slog.String("queue_manager", r.Name), slog.String("cluster", cluster))
 	m.gone(r.Name)
 	for {
 		m.mu.Lock()
@@ -78,7 +78,7 @@ func (m *member) remove(ctx context.Context, r errands.Removal) error {
 			return nil
 		}
 		if sleep.For(ctx, memoryLook, nil) {
-			return transfer.Errorf(transfer.KindTimeout, "queue manager %s was removed, and %s has not noted that yet", r.Name, s.cfg.name).WithHint("do it again")
+			return transfer.Errorf(transfer.KindTimeout, "queue manager %s was removed, and %s has not noted that yet", r.Name, s.Cfg.Name).WithHint("do it again")
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (m *member) askRemoval(ctx context.Context, r errands.Removal) error {
 	refused := func(err error) error {
 		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", m.cluster.Name, r.Name, err).WithHint("try again in a moment")
 	}
-	nc, err := own.Connect(s.ns, nats.Name(own.Name), nats.NoReconnect(),
+	nc, err := own.Connect(s.NS, nats.Name(own.Name), nats.NoReconnect(),
 		nats.UserJWT(func() (string, error) { return r.As.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(r.As.Seed, nonce) }))
 	if err != nil {
 		return refused(err)

@@ -98,7 +98,7 @@ func TestWhoRemovesMembers(t *testing.T) {
 // peerID returns the name that servers use for each other.
 func TestPeerID(t *testing.T) {
 	s := start(t, t.TempDir(), "")
-	if got, want := peerID(s.Name()), s.ns.Node(); got != want {
+	if got, want := peerID(s.Name()), s.NS.Node(); got != want {
 		t.Errorf("%s is %q, not %q", s.Name(), got, want)
 	}
 }

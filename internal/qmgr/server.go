@@ -15,7 +15,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/claims"
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/listen"
 	"ferry/internal/qmgr/places"
@@ -52,8 +54,8 @@ type ServerConfig struct {
 	Cluster   *Cluster     // its cluster; nil: none
 	Log       *slog.Logger // default: nothing is logged
 
-	ChannelListen string    // HOST:PORT for the channels of other queue managers; "": none come in
-	Channels      []Channel // to others, beside those that were defined before
+	ChannelListen string            // HOST:PORT for the channels of other queue managers; "": none come in
+	Channels      []channel.Channel // to others, beside those that were defined before
 
 	has func(dir string, bytes, inodes uint64) bool // reports whether a disk has so much left; default space.Has
 }
@@ -71,10 +73,10 @@ type Server struct {
 	entrance
 	cfg  ServerConfig
 	opts *server.Options // as it was started with
-	*disk
-	channels  *Channels
+	*disk.Store
+	channels  *channel.Channels
 	forwarder *forwarder // nil where there are no channels
-	lock      *dirLock
+	lock      *disk.DirLock
 	answers   *responder
 	member    *member // its part in a cluster; nil: it is in none
 	account   atomic.Pointer[claims.Admission]
@@ -106,12 +108,12 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 
-	lock, err := lockDir(cfg.Dir)
+	lock, err := disk.Lock(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
 
-	s := &Server{cfg: cfg, lock: lock, disk: newDisk(diskConfig{name: cfg.Name, dir: cfg.Dir, maxStore: cfg.MaxStore, identity: cfg.identity(), log: cfg.Log, has: cfg.has, started: openRoutes})}
+	s := &Server{cfg: cfg, lock: lock, Store: disk.New(disk.Config{Name: cfg.Name, Dir: cfg.Dir, MaxStore: cfg.MaxStore, Identity: cfg.identity(), Log: cfg.Log, Has: cfg.has, Started: openRoutes})}
 	if cfg.Guard != nil {
 		err = cfg.Guard.apply(s, opts)
 	}
@@ -119,11 +121,11 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		err = cfg.Cluster.apply(cfg.Name, cfg.identity(), func(name string) error { return s.member.admits(name) }, opts)
 	}
 	if err == nil {
-		s.channels, err = openChannels(s.channelsConfig())
+		s.channels, err = channel.OpenAll(s.channelsConfig())
 	}
 	if err == nil && cfg.Listen != "" {
 		opts.JetStreamDomain = cfg.domain()
-		err = s.channels.leafnodes(opts)
+		err = s.channels.Leafnodes(opts)
 	}
 	if err == nil {
 		err = s.start(opts)
@@ -231,12 +233,12 @@ func (s *Server) start(opts *server.Options) error {
 			return listen.Error("--listen", s.cfg.Listen, err)
 		}
 	}
-	if err := s.channels.listens(); err != nil {
+	if err := s.channels.Listens(); err != nil {
 		return err
 	}
 	if s.cfg.Listen != "" {
-		_, staged := staged(s.disk)
-		makeRoom(s.disk, staged+spareBytes, spareInodes)
+		_, staged := disk.Staged(s.Store)
+		disk.MakeRoom(s.Store, staged+disk.SpareBytes, disk.SpareInodes)
 	}
 	if s.cfg.Cluster != nil {
 		var err error
@@ -244,40 +246,40 @@ func (s *Server) start(opts *server.Options) error {
 			return err
 		}
 	} else if s.cfg.Listen != "" {
-		if err := alone(s.disk); err != nil {
+		if err := alone(s.Store); err != nil {
 			return err
 		}
-		if err := s.inspect(opts); errors.As(err, new(*transfer.Error)) {
+		if err := s.Inspect(opts); errors.As(err, new(*transfer.Error)) {
 			return err
 		} else if err != nil {
 			return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %w", s.cfg.Name, s.cfg.Dir, err)
 		}
 	}
 
-	log := newServerLog(s.cfg.Log)
-	log.links = s.channels.notes.heard
+	log := disk.NewLog(s.cfg.Log)
+	log.Links = s.channels.Notes.Heard
 	s.opts = opts.Clone() // the server changes its own
-	ns, err := s.run(opts, log)
+	ns, err := s.Run(opts, log)
 	if err != nil {
 		return err
 	}
 
-	s.ns, s.channels.ns, s.channels.opts = ns, ns, s.opts
+	s.NS, s.channels.NS, s.channels.Opts = ns, ns, s.opts
 	if s.member == nil {
-		if err := healthy(s.disk, log); err != nil {
+		if err := disk.Healthy(s.Store, log); err != nil {
 			return err
 		}
 	}
 
 	if s.cfg.Listen != "" {
-		if err := s.notePlaces(); err != nil {
+		if err := s.NotePlaces(); err != nil {
 			return err
 		}
 		if s.member == nil {
-			s.tasks.Go(s.remember)
+			s.tasks.Go(s.Remember)
 		}
-		s.tasks.Go(s.channels.watch)
-		s.tasks.Go(func() { s.mend(log) })
+		s.tasks.Go(s.channels.Watch)
+		s.tasks.Go(func() { s.Mend(log) })
 		s.tasks.Go(s.boundPending)
 	}
 
@@ -300,7 +302,7 @@ func (s *Server) start(opts *server.Options) error {
 	if err == nil && s.listener != nil {
 		s.tasks.Go(s.limits.run)
 		s.gate = s.cfg.Guard.open(s, s.listener)
-		err = s.channels.open()
+		err = s.channels.Open()
 	}
 	return err
 }
@@ -308,7 +310,7 @@ func (s *Server) start(opts *server.Options) error {
 // URL returns the address of the server for clients: nats://HOST:PORT, or "" if it takes in-process connections only.
 // For a server that listens on every address it is the loopback one.
 func (s *Server) URL() string {
-	at := s.ns.Addr()
+	at := s.NS.Addr()
 	if s.listener != nil {
 		at = s.listener.Addr()
 	}
@@ -325,10 +327,10 @@ func (s *Server) URL() string {
 }
 
 // Channels returns the channels to other queue managers.
-func (s *Server) Channels() *Channels { return s.channels }
+func (s *Server) Channels() *channel.Channels { return s.channels }
 
 // InProcessConn makes a connection within this process.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) { return s.NS.InProcessConn() }
 
 // domain returns the queue manager's name among queue managers that channels join, one token: the members of a cluster
 // have one queue.
@@ -363,7 +365,7 @@ func (s *Server) routes() map[string]uint64 {
 
 // memberConfig returns the configuration of the queue manager's part in a cluster.
 func (s *Server) memberConfig() memberConfig {
-	return memberConfig{s: s.disk, cluster: s.cfg.Cluster, url: s.URL, host: s.Host,
+	return memberConfig{s: s.Store, cluster: s.cfg.Cluster, url: s.URL, host: s.Host,
 		number: func() uint64 {
 			if a := s.account.Load(); a != nil {
 				return claims.Number(a.Account)
@@ -377,10 +379,10 @@ func (s *Server) memberConfig() memberConfig {
 		}}
 }
 
-// channelsConfig returns the configuration of the queue manager's channels.
-func (s *Server) channelsConfig() channelsConfig {
-	return channelsConfig{Name: s.cfg.Name, Dir: s.cfg.Dir, Channels: s.cfg.Channels, Listen: s.cfg.ChannelListen, Alone: s.cfg.Listen == "", Identity: s.cfg.identity(), Account: s.accountName,
-		Strangers: s.cfg.strangers(), Admission: s.account.Load, Places: places.New(s.placesConfig()), Ending: s.ending, Log: s.cfg.Log,
+// channel.Config returns the configuration of the queue manager's channels.
+func (s *Server) channelsConfig() channel.Config {
+	return channel.Config{Name: s.cfg.Name, Dir: s.cfg.Dir, Channels: s.cfg.Channels, Listen: s.cfg.ChannelListen, Alone: s.cfg.Listen == "", Identity: s.cfg.identity(), Account: s.AccountName,
+		Strangers: s.cfg.strangers(), Admission: s.account.Load, Places: places.New(s.placesConfig()), Ending: s.Ending, Log: s.cfg.Log,
 		Waiting: func(peer string) int {
 			if s.forwarder == nil {
 				return 0
@@ -391,9 +393,9 @@ func (s *Server) channelsConfig() channelsConfig {
 
 // forwardConfig returns the configuration of the queue manager's forwarder.
 func (s *Server) forwardConfig() forwardConfig {
-	cfg := forwardConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.accountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.ns,
-		Channels: s.channels, Places: s.channels.places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Standing: func() string { return standingOf(s.disk) },
-		Found: func(finding string) bool { return s.findings.Add(finding, time.Now()) }, Log: s.cfg.Log}
+	cfg := forwardConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.AccountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.NS,
+		Channels: s.channels, Places: s.channels.Places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Standing: func() string { return disk.StandingOf(s.Store) },
+		Found: func(finding string) bool { return s.Findings.Add(finding, time.Now()) }, Log: s.cfg.Log}
 	if s.cfg.Cluster != nil {
 		cfg.Cluster = s.cfg.Cluster.Name
 	}
@@ -423,7 +425,7 @@ func (s *Server) Host() string {
 // directory is free.
 func (s *Server) Shutdown() {
 	s.once.Do(func() {
-		close(s.ending)
+		close(s.Ending)
 		s.tasks.Wait()
 		if s.gate != nil {
 			s.gate.Close()
@@ -432,12 +434,12 @@ func (s *Server) Shutdown() {
 		}
 		s.forwarder.stop()
 		s.answers.stop()
-		if s.ns != nil {
-			s.ns.Shutdown()
-			s.ns.WaitForShutdown()
-			s.leave()
+		if s.NS != nil {
+			s.NS.Shutdown()
+			s.NS.WaitForShutdown()
+			s.Leave()
 		}
-		s.channels.close() // or the library would dial again meanwhile
-		s.lock.unlock()
+		s.channels.Close() // or the library would dial again meanwhile
+		s.lock.Unlock()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 )
@@ -19,7 +20,7 @@ func TestFailedReadPutsNothingAside(t *testing.T) {
 	must(t, os.Symlink("/proc/self/mem", meta)) // a read of its first page fails with EIO
 	_, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t)})
 	qmgrtest.WantKind(t, err, transfer.KindNoManager, "FERRY_COMMAND", "input/output error")
-	if _, err := os.Stat(filepath.Join(dir, damagedDir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, disk.DamagedDir)); !os.IsNotExist(err) {
 		t.Errorf("something was put aside: %v", err)
 	}
 	must(t, os.Rename(meta+".saved", meta))

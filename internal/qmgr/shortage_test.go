@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
@@ -71,7 +72,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 		publish(n+1, false)
 	}
 	qmgrtest.Eventually(t, "the staged messages are written", func() bool {
-		names, err := filepath.Glob(filepath.Join(s.streamDir(dir, streams.QueueStream("Q")), batchesDir, "*", "msgs", "1.blk"))
+		names, err := filepath.Glob(filepath.Join(s.StreamDir(dir, streams.QueueStream("Q")), disk.BatchesDir, "*", "msgs", "1.blk"))
 		if err != nil || len(names) != 1 {
 			return false
 		}
@@ -82,12 +83,12 @@ func crashedWithBatch(t *testing.T, half bool) string {
 	must(t, os.CopyFS(copied, os.DirFS(dir)))
 	publish(9, false) // the server drops the batch, and the goroutines that it has for it
 	if half {
-		msgs := filepath.Join(s.streamDir(copied, streams.QueueStream("Q")), "msgs")
+		msgs := filepath.Join(s.StreamDir(copied, streams.QueueStream("Q")), "msgs")
 		data, err := os.ReadFile(filepath.Join(msgs, "1.blk"))
 		must(t, err)
 		first := int64(binary.LittleEndian.Uint32(data) &^ (1 << 31)) // bytes of the first record; the bit marks headers
 		must(t, os.Truncate(filepath.Join(msgs, "1.blk"), first))
-		for _, name := range []string{filepath.Join(msgs, "index.db"), filepath.Join(copied, marksFile)} {
+		for _, name := range []string{filepath.Join(msgs, "index.db"), filepath.Join(copied, disk.MarksFile)} {
 			if err := os.Remove(name); !os.IsNotExist(err) {
 				must(t, err)
 			}
@@ -102,7 +103,7 @@ func messagesOf(t *testing.T, s *Server) (all []string) {
 	c := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination})
 	st, err := c.control.js().Stream(t.Context(), streams.QueueStream("Q"))
 	must(t, err)
-	must(t, each(t.Context(), st, func(m *jetstream.RawStreamMsg) error { all = append(all, string(m.Data)); return nil }))
+	must(t, disk.Each(t.Context(), st, func(m *jetstream.RawStreamMsg) error { all = append(all, string(m.Data)); return nil }))
 	return all
 }
 
@@ -110,16 +111,16 @@ func messagesOf(t *testing.T, s *Server) (all []string) {
 // not start and forgets nothing of the batch.
 func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
 	qmgrtest.NoLeaks(t)
-	dir, disk := crashedWithBatch(t, true), newFakeDisk(0)
+	dir, drive := crashedWithBatch(t, true), newFakeDisk(0)
 	for range 2 {
-		_, err := disk.start(t, dir)
+		_, err := drive.start(t, dir)
 		qmgrtest.WantKind(t, err, transfer.KindNoManager, "APP_Q", "disk of "+dir)
 		if !transfer.Full(err) {
 			t.Errorf("the error %v is not that of a full disk", err)
 		}
 	}
-	disk.left.Store(plenty)
-	s, err := disk.start(t, dir)
+	drive.left.Store(plenty)
+	s, err := drive.start(t, dir)
 	must(t, err)
 	if got, want := messagesOf(t, s), []string{"message 1", "message 2", "message 3"}; !slices.Equal(got, want) {
 		t.Errorf("the queue has %q; want %q", got, want)
@@ -138,7 +139,7 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 	if got, want := messagesOf(t, s), []string{"message 1", "message 2"}; !slices.Equal(got, want) {
 		t.Errorf("the queue has %q; want %q", got, want)
 	}
-	if _, err := os.Stat(filepath.Join(dir, heldDir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, disk.HeldDir)); !os.IsNotExist(err) {
 		t.Errorf("batches are held: %v", err)
 	}
 }
@@ -147,8 +148,8 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 // counts.
 func TestFullDiskRefusesMessages(t *testing.T) {
 	qmgrtest.NoLeaks(t)
-	disk := newFakeDisk(plenty)
-	s, err := disk.start(t, t.TempDir())
+	drive := newFakeDisk(plenty)
+	s, err := drive.start(t, t.TempDir())
 	must(t, err)
 	r := s.answers.registrar
 	ask := func(task streams.QueueTask) error {
@@ -159,13 +160,13 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 	}
 	must(t, ask(streams.QueueTask{Do: streams.QueueCreate}))
 	must(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("one")}))
-	disk.left.Store(spareBytes - 1)
+	drive.left.Store(disk.SpareBytes - 1)
 	qmgrtest.WantKind(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
 	_, err = r.Store(qmgrtest.Context(t), "ALPHA", streams.StoreTask{Do: streams.StoreOutgoing})
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager")
 	must(t, ask(streams.QueueTask{Do: streams.QueueTake, Span: wire.QueueSpan{Last: 1}}))
 
-	disk.left.Store(spareBytes + 2*(3000+frameBytes))
+	drive.left.Store(disk.SpareBytes + 2*(3000+disk.FrameBytes))
 	done, err := r.Room(3000, 1)
 	must(t, err)
 	if _, err := r.Room(0, 0); err != nil {
@@ -183,8 +184,8 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 // answers of the queue manager pass over the wire, and the library of a server that is not Ferry's gives the same errors.
 func TestFullDiskIsNotFullQueue(t *testing.T) {
 	qmgrtest.NoLeaks(t)
-	disk := newFakeDisk(plenty)
-	s, err := disk.start(t, t.TempDir())
+	drive := newFakeDisk(plenty)
+	s, err := drive.start(t, t.TempDir())
 	must(t, err)
 	ctx := qmgrtest.Context(t)
 	manager, agent := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination}), connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
@@ -209,13 +210,13 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 			return err
 		}
 		for _, store := range []func(transfer.QueueName) error{put, publish} {
-			disk.left.Store(plenty)
+			drive.left.Store(plenty)
 			err := store("SMALL")
 			qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the queue SMALL is full", "ferry queue show")
 			if name == "library" { // which stores without a look at the disk
 				continue
 			}
-			disk.left.Store(spareBytes - 1)
+			drive.left.Store(disk.SpareBytes - 1)
 			err = store("Q")
 			qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager "+s.cfg.Name)
 			if strings.Contains(err.Error(), "queue Q") {
@@ -237,18 +238,18 @@ func TestFailedWriteIsNotFullQueue(t *testing.T) {
 
 // Copies of a stream that was put aside stay, up to a bound.
 func TestCopiesOfDamagedStreamsStay(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), damagedDir)
-	for n := range maxDamaged {
-		aside, err := asideOf(dir, "APP_Q")
+	dir := filepath.Join(t.TempDir(), disk.DamagedDir)
+	for n := range disk.MaxDamaged {
+		aside, err := disk.AsideOf(dir, "APP_Q")
 		must(t, err)
 		if want := map[bool]string{true: "APP_Q", false: fmt.Sprint("APP_Q.", n+1)}[n == 0]; filepath.Base(aside) != want {
 			t.Errorf("copy %d is %s; want %s", n+1, aside, want)
 		}
 		must(t, os.Mkdir(aside, 0o700))
 	}
-	_, err := asideOf(dir, "APP_Q")
+	_, err := disk.AsideOf(dir, "APP_Q")
 	qmgrtest.WantKind(t, err, transfer.KindNoManager, "APP_Q", dir)
-	if aside, err := asideOf(dir, "APP_R"); err != nil || filepath.Base(aside) != "APP_R" {
+	if aside, err := disk.AsideOf(dir, "APP_R"); err != nil || filepath.Base(aside) != "APP_R" {
 		t.Errorf("another stream: %s, %v", aside, err)
 	}
 }

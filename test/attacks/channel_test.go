@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
@@ -23,7 +24,7 @@ func TestAHostileQueueManager(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	n := &network{Authority: authoritytest.New(t), t: t, ctx: ctx}
-	server := func(name string, to ...qmgr.Channel) (*qmgr.Server, *identity.Identity) {
+	server := func(name string, to ...channel.Channel) (*qmgr.Server, *identity.Identity) {
 		claims, err := n.Claims()
 		must(t, err)
 		i := n.identity(identity.Manager, name, roles.Manager)
@@ -34,7 +35,7 @@ func TestAHostileQueueManager(t *testing.T) {
 		return s, i
 	}
 	hub, _ := server("HUB")
-	hostile, hostileID := server("MALLORY", qmgr.Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
+	hostile, hostileID := server("MALLORY", channel.Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
 	at := func(s *qmgr.Server, i *identity.Identity) *qmgr.Conn {
 		t.Helper()
 		c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: s.URL(), Identity: i, Timeout: 30 * time.Second})

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/client"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/enrol"
@@ -40,7 +41,7 @@ func newLink(t *testing.T) *link {
 	l.root, l.bob = l.identity(identity.User, "root", roles.Admin), l.identity(identity.User, "bob", roles.User)
 	claims, err := a.Claims()
 	must(t, err)
-	start := func(name string, channels ...qmgr.Channel) (*qmgr.Server, *identity.Identity) {
+	start := func(name string, channels ...channel.Channel) (*qmgr.Server, *identity.Identity) {
 		i := l.identity(identity.Manager, name, roles.Manager)
 		s, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: channels,
 			Guard: &qmgr.Guard{Identity: i, Claims: claims}})
@@ -50,7 +51,7 @@ func newLink(t *testing.T) *link {
 	}
 	l.server, l.qm = start("HUB")
 	l.attend(func() {})
-	l.far, l.farID = start("FAR", qmgr.Channel{Name: "HUB", URL: "nats://" + l.server.Channels().Addr()})
+	l.far, l.farID = start("FAR", channel.Channel{Name: "HUB", URL: "nats://" + l.server.Channels().Addr()})
 
 	alpha, err := l.connect(l.identity(identity.Agent, "ALPHA", roles.Agent))
 	must(t, err)

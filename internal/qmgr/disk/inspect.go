@@ -1,4 +1,4 @@
-package qmgr
+package disk
 
 import (
 	"context"
@@ -24,18 +24,18 @@ import (
 
 // Directories of a queue manager beside the library's own store and the marks.
 const (
-	damagedDir = "damaged" // streams that could not be used
-	maxDamaged = 20        // of one name
+	DamagedDir = "damaged" // streams that could not be used
+	MaxDamaged = 20        // of one name
 	rescueDir  = "rescue"  // a store that is being built to replace a damaged one
 
-	inspectTimeout = 5 * time.Minute
+	InspectTimeout = 5 * time.Minute
 	fetchMost      = 48 // messages at once: less than the library holds back for a reader
 )
 
 // Degraded returns a text of the losses of the store, for an hour after they were noticed. It adds a failure to write
 // to the store, as long as that lasts. It returns "" for a sound store.
-func (s *disk) Degraded() string {
-	found := s.findings.Text(time.Now())
+func (s *Store) Degraded() string {
+	found := s.Findings.Text(time.Now())
 	if why := s.broken.Load(); why != nil {
 		return strings.TrimSuffix(*why+"; "+found, "; ")
 	}
@@ -43,32 +43,32 @@ func (s *disk) Degraded() string {
 }
 
 // Notice has the queue manager called degraded for an hour.
-func (s *disk) Notice(finding string) { s.noticed("%s", finding) }
+func (s *Store) Notice(finding string) { s.Noticed("%s", finding) }
 
-func (s *disk) noticed(format string, args ...any) {
+func (s *Store) Noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
-	if s.findings.Add(finding, time.Now()) {
-		s.cfg.log.Warn("the queue manager is degraded", slog.String("error", finding))
+	if s.Findings.Add(finding, time.Now()) {
+		s.Cfg.Log.Warn("the queue manager is degraded", slog.String("error", finding))
 	}
 }
 
-// inspect examines the store before clients may use it, in a server of its own that only this process can reach. It
+// Inspect examines the store before clients may use it, in a server of its own that only this process can reach. It
 // reports a store that differs from its marks. It puts aside a stream that cannot be read in full. It begins a new
 // stream with the readable commands: the library would lose more of the stream with every restart, also of later
 // messages.
-func (s *disk) inspect(opts *server.Options) error {
-	was := s.loadMarks()
-	if err := os.RemoveAll(filepath.Join(s.cfg.dir, rescueDir)); err != nil {
+func (s *Store) Inspect(opts *server.Options) error {
+	was := s.LoadMarks()
+	if err := os.RemoveAll(filepath.Join(s.Cfg.Dir, rescueDir)); err != nil {
 		return err
 	}
 
-	if err := s.takeOver(); err != nil {
+	if err := s.TakeOver(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(s.cfg.dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(s.Cfg.Dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		for _, m := range was.Streams {
 			if m.Last > 0 {
-				s.noticed("its store has gone: what was stored in it is lost")
+				s.Noticed("its store has gone: what was stored in it is lost")
 				break
 			}
 		}
@@ -78,11 +78,11 @@ func (s *disk) inspect(opts *server.Options) error {
 	if err := holdBatches(s, opts); err != nil {
 		return err
 	}
-	x, err := s.examine(opts, s.cfg.dir)
+	x, err := s.Examine(opts, s.Cfg.Dir)
 	if err == nil && len(x.readers) > 0 {
-		x.close()
+		x.Close()
 		if err = s.dropReaders(x.readers); err == nil {
-			x, err = s.examine(opts, s.cfg.dir)
+			x, err = s.Examine(opts, s.Cfg.Dir)
 		}
 	}
 	if err != nil {
@@ -90,15 +90,15 @@ func (s *disk) inspect(opts *server.Options) error {
 	}
 
 	damaged, err := s.diagnose(opts, x, was)
-	x.close()
+	x.Close()
 	if err != nil {
 		return err
 	}
-	if err := x.inconclusive(damaged, s.cfg.dir); err != nil {
+	if err := x.inconclusive(damaged, s.Cfg.Dir); err != nil {
 		return err
 	}
 	for name := range x.unread {
-		s.noticed("stream %s cannot be read: its messages are lost", name)
+		s.Noticed("stream %s cannot be read: its messages are lost", name)
 	}
 
 	for name := range damaged {
@@ -106,12 +106,12 @@ func (s *disk) inspect(opts *server.Options) error {
 			return err
 		}
 	}
-	return os.RemoveAll(filepath.Join(s.cfg.dir, rescueDir))
+	return os.RemoveAll(filepath.Join(s.Cfg.Dir, rescueDir))
 }
 
 // diagnose reports the damage of a store, and returns the streams that cannot be read in full. It then rescues the
 // readable commands.
-func (s *disk) diagnose(opts *server.Options, x *examination, was marks) (damaged map[string]bool, err error) {
+func (s *Store) diagnose(opts *server.Options, x *Examination, was Marks) (damaged map[string]bool, err error) {
 	now, err := s.marksOf(x.ns)
 	if err != nil {
 		return nil, err
@@ -126,21 +126,21 @@ func (s *disk) diagnose(opts *server.Options, x *examination, was marks) (damage
 		// A reader that has received more messages than the stream has proves a loss. That holds even after a crash,
 		// which may otherwise leave a torn end.
 		if was.Ended || strings.Contains(line, "past last stream sequence") {
-			s.noticed("its store is not as it was left: %s", line)
+			s.Noticed("its store is not as it was left: %s", line)
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), InspectTimeout)
 	defer cancel()
 	damaged = maps.Clone(x.unread)
 	for name := range now {
 		missing, err := x.unreadable(ctx, name)
 		if err != nil {
-			s.cfg.log.Warn("a stream could not be inspected", slog.String("stream", name), slog.Any("error", err))
+			s.Cfg.Log.Warn("a stream could not be inspected", slog.String("stream", name), slog.Any("error", err))
 		}
 		if missing > 0 {
 			damaged[name] = true
-			s.noticed("stream %s is damaged: %d of its messages cannot be read", name, missing)
+			s.Noticed("stream %s is damaged: %d of its messages cannot be read", name, missing)
 		}
 	}
 
@@ -149,42 +149,42 @@ func (s *disk) diagnose(opts *server.Options, x *examination, was marks) (damage
 			continue
 		}
 		if err := s.rescue(ctx, opts, x, stream); err != nil {
-			s.noticed("nothing could be taken over from the damaged stream %s: %v", stream, err)
+			s.Noticed("nothing could be taken over from the damaged stream %s: %v", stream, err)
 		}
 	}
 	return damaged, nil
 }
 
 // compare compares the marks of the streams with their earlier marks, and reports losses.
-func (s *disk) compare(was, now map[string]streams.Mark, unread map[string]bool) {
+func (s *Store) compare(was, now map[string]streams.Mark, unread map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		before, after := was[name], now[name]
 		switch wrong := before.Lost(name, after); {
 		case unread[name] || before.Last == 0:
 		case after == streams.Mark{}:
-			s.noticed("stream %s has gone: what was stored in it is lost", name)
+			s.Noticed("stream %s has gone: what was stored in it is lost", name)
 		case wrong != "":
-			s.noticed("%s", wrong)
+			s.Noticed("%s", wrong)
 		}
 	}
 }
 
-// streamDir returns the library's directory of a stream.
-func (s *disk) streamDir(dir, name string) string {
-	return filepath.Join(dir, server.JetStreamStoreDir, s.accountName, "streams", name)
+// StreamDir returns the library's directory of a stream.
+func (s *Store) StreamDir(dir, name string) string {
+	return filepath.Join(dir, server.JetStreamStoreDir, s.AccountName, "streams", name)
 }
 
-// takeOver gives the queues of a queue manager without a guard to the account of one with a guard: stored messages
+// TakeOver gives the queues of a queue manager without a guard to the account of one with a guard: stored messages
 // remain in them.
-func (s *disk) takeOver() error {
-	if s.cfg.identity == nil {
+func (s *Store) TakeOver() error {
+	if s.Cfg.Identity == nil {
 		return nil
 	}
-	store := filepath.Join(s.cfg.dir, server.JetStreamStoreDir)
-	if _, err := os.Lstat(filepath.Join(store, s.accountName)); !errors.Is(err, fs.ErrNotExist) {
+	store := filepath.Join(s.Cfg.Dir, server.JetStreamStoreDir)
+	if _, err := os.Lstat(filepath.Join(store, s.AccountName)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err := os.Rename(filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT), filepath.Join(store, s.accountName))
+	err := os.Rename(filepath.Join(store, server.DEFAULT_GLOBAL_ACCOUNT), filepath.Join(store, s.AccountName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -192,9 +192,9 @@ func (s *disk) takeOver() error {
 }
 
 // swap puts a damaged stream aside and puts its rescued messages in its place.
-func (s *disk) swap(name string) error {
-	now := s.streamDir(s.cfg.dir, name)
-	aside, err := asideOf(filepath.Join(s.cfg.dir, damagedDir), name)
+func (s *Store) swap(name string) error {
+	now := s.StreamDir(s.Cfg.Dir, name)
+	aside, err := AsideOf(filepath.Join(s.Cfg.Dir, DamagedDir), name)
 	if err == nil {
 		err = os.Rename(now, aside)
 	}
@@ -202,21 +202,21 @@ func (s *disk) swap(name string) error {
 		return err
 	}
 
-	s.cfg.log.Warn("the queue manager has put a damaged stream aside", slog.String("stream", name), slog.String("aside", aside))
-	err = os.Rename(s.streamDir(filepath.Join(s.cfg.dir, rescueDir), name), now)
+	s.Cfg.Log.Warn("the queue manager has put a damaged stream aside", slog.String("stream", name), slog.String("aside", aside))
+	err = os.Rename(s.StreamDir(filepath.Join(s.Cfg.Dir, rescueDir), name), now)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// asideOf returns a path in dir that does not exist, for a stream that is put aside: its name, with a number from the
+// AsideOf returns a path in dir that does not exist, for a stream that is put aside: its name, with a number from the
 // second one on. An earlier copy may hold good messages and stays.
-func asideOf(dir, name string) (string, error) {
+func AsideOf(dir, name string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	for n := range maxDamaged {
+	for n := range MaxDamaged {
 		aside := filepath.Join(dir, name)
 		if n > 0 {
 			aside += fmt.Sprintf(".%d", n+1)
@@ -227,59 +227,59 @@ func asideOf(dir, name string) (string, error) {
 			return "", err
 		}
 	}
-	return "", transfer.Errorf(transfer.KindNoManager, "stream %s is damaged, and %s has %d copies of it already", name, dir, maxDamaged).
+	return "", transfer.Errorf(transfer.KindNoManager, "stream %s is damaged, and %s has %d copies of it already", name, dir, MaxDamaged).
 		WithHint("move the copies elsewhere and start again")
 }
 
-// An examination is a server that only this process can reach.
-type examination struct {
+// An Examination is a server that only this process can reach.
+type Examination struct {
 	ns *server.Server
 	nc *nats.Conn
-	js jetstream.JetStream
+	JS jetstream.JetStream
 
-	log        *serverLog
+	log        *Log
 	unread     map[string]bool // streams that could not be recovered
 	readers    []badReader     // that the library does not understand
 	complaints []string        // of the library about its files, when it opened them
 }
 
-// examine starts a server on the store in a directory.
-func (s *disk) examine(opts *server.Options, dir string) (*examination, error) {
+// Examine starts a server on the store in a directory.
+func (s *Store) Examine(opts *server.Options, dir string) (*Examination, error) {
 	bare := opts.Clone()
 	bare.DontListen, bare.Host, bare.Port, bare.StoreDir = true, "", 0, dir
 	bare.LeafNode = server.LeafNodeOpts{}
 	bare.Cluster, bare.Routes = server.ClusterOpts{}, nil
-	log := newServerLog(s.cfg.log)
-	ns, err := s.run(bare, log)
+	log := NewLog(s.Cfg.Log)
+	ns, err := s.Run(bare, log)
 	if err != nil {
 		return nil, err
 	}
 
-	x := &examination{ns: ns, log: log, unread: map[string]bool{}, complaints: log.complaints()}
+	x := &Examination{ns: ns, log: log, unread: map[string]bool{}, complaints: log.complaints()}
 	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
-		if e.Type == server.HealthzErrorStream && e.Account == s.accountName && !strings.Contains(e.Error, writeError) {
+		if e.Type == server.HealthzErrorStream && e.Account == s.AccountName && !strings.Contains(e.Error, writeError) {
 			x.unread[e.Stream] = true
 		}
 	}
 
-	if x.nc, err = own.Connect(ns, nats.NoReconnect(), own.Credentials(s.cfg.identity, false)); err == nil {
-		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(streams.APITimeout))
+	if x.nc, err = own.Connect(ns, nats.NoReconnect(), own.Credentials(s.Cfg.Identity, false)); err == nil {
+		x.JS, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(streams.APITimeout))
 	}
 	if err != nil {
-		x.close()
+		x.Close()
 		return nil, err
 	}
 
 	for _, cfg := range streams.All {
-		x.findReaders(filepath.Join(s.streamDir(dir, cfg.Name), "obs"), cfg.Name)
+		x.findReaders(filepath.Join(s.StreamDir(dir, cfg.Name), "obs"), cfg.Name)
 	}
 	return x, nil
 }
 
 // findReaders records the readers of a stream that the library cannot read: it does not use the stream because of one,
 // or has left one out and refuses to make it again.
-func (x *examination) findReaders(dir, stream string) {
-	st, err := x.js.Stream(context.Background(), stream)
+func (x *Examination) findReaders(dir, stream string) {
+	st, err := x.JS.Stream(context.Background(), stream)
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == streams.CodeStreamOffline || api.ErrorCode == streams.CodeStreamStopped) {
 		x.readers = append(x.readers, badReader{dir, "a reader of stream " + stream})
 	}
@@ -299,9 +299,9 @@ func (x *examination) findReaders(dir, stream string) {
 type badReader struct{ dir, name string }
 
 // dropReaders removes readers, which then begin at the start. Nothing is lost with them.
-func (s *disk) dropReaders(bad []badReader) error {
+func (s *Store) dropReaders(bad []badReader) error {
 	for _, r := range bad {
-		s.noticed("%s cannot be read; what it stands for is read from the start", r.name)
+		s.Noticed("%s cannot be read; what it stands for is read from the start", r.name)
 		if err := os.RemoveAll(r.dir); err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ func (s *disk) dropReaders(bad []badReader) error {
 	return nil
 }
 
-func (x *examination) close() {
+func (x *Examination) Close() {
 	if x.nc != nil {
 		x.nc.Close()
 	}
@@ -318,8 +318,8 @@ func (x *examination) close() {
 }
 
 // unreadable counts the messages of a stream that its state includes and that cannot be read.
-func (x *examination) unreadable(ctx context.Context, name string) (int, error) {
-	st, err := x.js.Stream(ctx, name)
+func (x *Examination) unreadable(ctx context.Context, name string) (int, error) {
+	st, err := x.JS.Stream(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -327,7 +327,7 @@ func (x *examination) unreadable(ctx context.Context, name string) (int, error) 
 	state := st.CachedInfo().State
 	read := uint64(0)
 	if st.CachedInfo().Config.Retention == jetstream.WorkQueuePolicy {
-		err = each(ctx, st, func(*jetstream.RawStreamMsg) error { read++; return nil })
+		err = Each(ctx, st, func(*jetstream.RawStreamMsg) error { read++; return nil })
 	} else {
 		read, err = count(ctx, st, state.Msgs)
 	}
@@ -335,14 +335,14 @@ func (x *examination) unreadable(ctx context.Context, name string) (int, error) 
 		return 0, err
 	}
 
-	if st, err = x.js.Stream(ctx, name); err != nil { // some may have come of age meanwhile
+	if st, err = x.JS.Stream(ctx, name); err != nil { // some may have come of age meanwhile
 		return 0, err
 	}
 	return int(max(min(state.Msgs, st.CachedInfo().State.Msgs), read) - read), nil
 }
 
-// each passes the readable messages of a stream to a function, in order.
-func each(ctx context.Context, st jetstream.Stream, f func(*jetstream.RawStreamMsg) error) error {
+// Each passes the readable messages of a stream to a function, in order.
+func Each(ctx context.Context, st jetstream.Stream, f func(*jetstream.RawStreamMsg) error) error {
 	state := st.CachedInfo().State
 	for seq := state.FirstSeq; seq <= state.LastSeq && state.Msgs > 0; {
 		m, err := st.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(">"))
@@ -396,29 +396,29 @@ func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err
 
 // rescue makes a store with the readable commands of a stream. Audit batches are not taken over: their senders send
 // them again.
-func (s *disk) rescue(ctx context.Context, opts *server.Options, from *examination, stream streams.Stream) error {
-	st, err := from.js.Stream(ctx, string(stream))
+func (s *Store) rescue(ctx context.Context, opts *server.Options, from *Examination, stream streams.Stream) error {
+	st, err := from.JS.Stream(ctx, string(stream))
 	if err != nil {
 		return err
 	}
 
-	dir := filepath.Join(s.cfg.dir, rescueDir)
+	dir := filepath.Join(s.Cfg.Dir, rescueDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 
-	to, err := s.examine(opts, dir)
+	to, err := s.Examine(opts, dir)
 	if err != nil {
 		return err
 	}
-	defer to.close()
+	defer to.Close()
 
-	if _, err := to.js.CreateStream(ctx, st.CachedInfo().Config); err != nil {
+	if _, err := to.JS.CreateStream(ctx, st.CachedInfo().Config); err != nil {
 		return err
 	}
 
-	return each(ctx, st, func(m *jetstream.RawStreamMsg) error {
-		_, err := to.js.PublishMsg(ctx, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
+	return Each(ctx, st, func(m *jetstream.RawStreamMsg) error {
+		_, err := to.JS.PublishMsg(ctx, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
 		return err
 	})
 }

@@ -1,4 +1,4 @@
-package qmgr
+package channel
 
 import (
 	"fmt"
@@ -20,11 +20,11 @@ type note struct {
 	when time.Time
 }
 
-// heard takes a line of the library about a leafnode. Such lines are of one of two forms:
+// Heard takes a line of the library about a leafnode. Such lines are of one of two forms:
 //
 //	Error trying to connect as leafnode to remote server "HOST:PORT" (attempt N): TEXT
 //	HOST:PORT - lid:NUMBER - TEXT
-func (n *notes) heard(line string) {
+func (n *notes) Heard(line string) {
 	if rest, ok := strings.CutPrefix(line, "Error trying to connect as leafnode to remote server \""); ok {
 		address, rest, _ := strings.Cut(rest, "\"")
 		_, text, _ := strings.Cut(rest, "): ")

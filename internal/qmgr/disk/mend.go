@@ -1,4 +1,4 @@
-package qmgr
+package disk
 
 import (
 	"log/slog"
@@ -30,36 +30,36 @@ const (
 	partBytes  = 128 << 10
 )
 
-// makeRoom removes the reserve if the disk is full, or has less than is needed now. It makes the reserve again when
+// MakeRoom removes the reserve if the disk is full, or has less than is needed now. It makes the reserve again when
 // there is space for it and for more. Degraded reports a full disk.
-func makeRoom(s *disk, bytes, inodes uint64) {
-	dir := filepath.Join(s.cfg.dir, reserveDir)
+func MakeRoom(s *Store, bytes, inodes uint64) {
+	dir := filepath.Join(s.Cfg.Dir, reserveDir)
 	switch {
-	case !s.cfg.has(s.cfg.dir, max(bytes, fullBytes), max(inodes, fullInodes)):
-		why := "the disk of its directory " + s.cfg.dir + " " + space.Shortage(s.cfg.dir)
+	case !s.Cfg.Has(s.Cfg.Dir, max(bytes, fullBytes), max(inodes, fullInodes)):
+		why := "the disk of its directory " + s.Cfg.Dir + " " + space.Shortage(s.Cfg.Dir)
 		if !failpoint.Planted("reserve-kept") {
 			space.GiveUpDir(dir)
 		}
 		if s.full.Swap(&why) == nil {
-			s.cfg.log.Warn("the queue manager is degraded", slog.String("error", why))
+			s.Cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-	case s.cfg.has(s.cfg.dir, reserved*partBytes+mendBytes, reserved+mendInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
+	case s.Cfg.Has(s.Cfg.Dir, reserved*partBytes+mendBytes, reserved+mendInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
 		if s.full.Swap(nil) != nil {
-			s.cfg.log.Info("the disk of the queue manager has space again", slog.String("dir", s.cfg.dir))
+			s.Cfg.Log.Info("the disk of the queue manager has space again", slog.String("dir", s.Cfg.Dir))
 		}
 	}
 }
 
-// shortOf names the shortage of the disk at present; "" for none.
-func shortOf(s *disk) string {
+// ShortOf names the shortage of the disk at present; "" for none.
+func ShortOf(s *Store) string {
 	if why := s.full.Load(); why != nil {
 		return *why
 	}
 	return ""
 }
 
-// standingOf joins shortOf and Degraded.
-func standingOf(s *disk) string { return strings.Trim(shortOf(s)+"; "+s.Degraded(), "; ") }
+// StandingOf joins ShortOf and Degraded.
+func StandingOf(s *Store) string { return strings.Trim(ShortOf(s)+"; "+s.Degraded(), "; ") }
 
 // failures holds the last line of the server about a message that it could not store.
 type failures struct{ last atomic.Pointer[string] }
@@ -79,39 +79,39 @@ func (f *failures) heard(line string) {
 	}
 }
 
-// mend opens the store anew after a message could not be stored, as soon as its disk has space. The library keeps the
+// Mend opens the store anew after a message could not be stored, as soon as its disk has space. The library keeps the
 // first error of a file until it opens the file again. It would refuse every later message, whether there is space or
 // not.
-func (s *disk) mend(log *serverLog) {
+func (s *Store) Mend(log *Log) {
 	t := time.NewTicker(mendEvery)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-		case <-s.ending:
+		case <-s.Ending:
 			return
 		}
 		line := log.unstored.last.Load()
 		if line == nil {
-			makeRoom(s, 0, 0)
+			MakeRoom(s, 0, 0)
 			continue
 		}
-		_, staged := staged(s)
-		makeRoom(s, mendBytes+staged, mendInodes)
+		_, staged := Staged(s)
+		MakeRoom(s, mendBytes+staged, mendInodes)
 		if why := "it cannot store messages: " + after(*line, "': "); s.broken.Swap(&why) == nil {
-			s.cfg.log.Warn("the queue manager is degraded", slog.String("error", why))
+			s.Cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-		if !s.cfg.has(s.cfg.dir, mendBytes+staged, mendInodes) {
+		if !s.Cfg.Has(s.Cfg.Dir, mendBytes+staged, mendInodes) {
 			continue
 		}
-		if err := s.reopen(); err != nil {
-			s.cfg.log.Warn("the queue manager's store cannot be opened anew yet", slog.Any("error", err))
+		if err := s.Reopen(); err != nil {
+			s.Cfg.Log.Warn("the queue manager's store cannot be opened anew yet", slog.Any("error", err))
 			continue
 		}
 		log.unstored.last.CompareAndSwap(line, nil)
 		if log.unstored.last.Load() == nil {
 			s.broken.Store(nil)
-			s.cfg.log.Info("the queue manager stores messages again")
+			s.Cfg.Log.Info("the queue manager stores messages again")
 		}
 	}
 }
@@ -123,11 +123,11 @@ func after(s, sep string) string {
 	return s
 }
 
-// reopen closes the store and opens it again. Connections stay.
-func (s *disk) reopen() error {
-	if err := s.ns.ShutdownJetStream(); err != nil {
+// Reopen closes the store and opens it again. Connections stay.
+func (s *Store) Reopen() error {
+	if err := s.NS.ShutdownJetStream(); err != nil {
 		return err
 	}
-	return s.ns.EnableJetStream(&server.JetStreamConfig{StoreDir: s.cfg.dir, SyncAlways: true, Strict: true,
-		MaxMemory: streams.MaxMemory, MaxStore: s.cfg.maxStore, CompressOK: true})
+	return s.NS.EnableJetStream(&server.JetStreamConfig{StoreDir: s.Cfg.Dir, SyncAlways: true, Strict: true,
+		MaxMemory: streams.MaxMemory, MaxStore: s.Cfg.MaxStore, CompressOK: true})
 }

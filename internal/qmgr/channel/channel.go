@@ -1,4 +1,4 @@
-package qmgr
+package channel
 
 import (
 	"cmp"
@@ -79,7 +79,7 @@ const (
 	channelFile         = "channels.json"
 	maxChannelNotes     = 256
 	directionOut        = "out"
-	directionIn         = "in"
+	DirectionIn         = "in"
 	channelNoteValidFor = 2 * time.Minute
 )
 
@@ -121,20 +121,20 @@ func (c *Channel) urls() (all []*url.URL, err error) {
 
 // Channels are those of a queue manager.
 type Channels struct {
-	cfg   channelsConfig
-	ns    *server.Server  // the library's, once it runs
-	opts  *server.Options // as it was started with
+	cfg   Config
+	NS    *server.Server  // the library's, once it runs
+	Opts  *server.Options // as it was started with
 	path  string          // of the file that keeps the channels
-	notes notes
+	Notes notes
 
-	token  string         // of the queue manager
-	places *places.Places // has the identities behind each channel
+	Token  string         // of the queue manager
+	Places *places.Places // has the identities behind each channel
 	gate   *gate.Gate
 	listen net.Listener         // of the gate, which closes it
 	key    nkeys.KeyPair        // signs for the gate and the ways
 	ways   map[string]*gate.Way // by channel
 
-	up chan struct{} // has one when a channel comes up
+	Up chan struct{} // has one when a channel comes up
 
 	reloading sync.Mutex
 
@@ -147,8 +147,8 @@ type Channels struct {
 	resting map[string]bool // channels that are closing their connections, to connect again
 }
 
-// ups returns how often a channel has come up, or nearly.
-func (c *Channels) ups() uint64 {
+// Ups returns how often a channel has come up, or nearly.
+func (c *Channels) Ups() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.links
@@ -160,8 +160,8 @@ type channelStore struct {
 	Channels []Channel `json:"channels"`
 }
 
-// A channelsConfig describes the queue manager that has channels.
-type channelsConfig struct {
+// A Config describes the queue manager that has channels.
+type Config struct {
 	Name      string
 	Dir       string
 	Channels  []Channel                // beside those that were defined before
@@ -178,10 +178,10 @@ type channelsConfig struct {
 	Waiting func(peer string) int
 }
 
-// openChannels reads the channels of earlier runs, and adds those of the present configuration.
-func openChannels(cfg channelsConfig) (*Channels, error) {
-	c := &Channels{cfg: cfg, token: transfer.Token(cfg.Name), places: cfg.Places, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
-		up: make(chan struct{}, 1), resting: map[string]bool{}}
+// OpenAll reads the channels of earlier runs, and adds those of the present configuration.
+func OpenAll(cfg Config) (*Channels, error) {
+	c := &Channels{cfg: cfg, Token: transfer.Token(cfg.Name), Places: cfg.Places, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
+		Up: make(chan struct{}, 1), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, transfer.Errorf(transfer.KindUnreadable, "the channels cannot be read: %w", err)
@@ -238,8 +238,8 @@ func (c *Channels) keep() error {
 	return nil
 }
 
-// leafnodes puts the channels in the library's terms.
-func (c *Channels) leafnodes(opts *server.Options) error {
+// Leafnodes puts the channels in the library's terms.
+func (c *Channels) Leafnodes(opts *server.Options) error {
 	l := &opts.LeafNode
 	l.NoAdvertise = true
 	l.ReconnectInterval = channelAgain
@@ -309,7 +309,7 @@ func (c *Channels) Addr() string {
 	if c.listen != nil {
 		return net.JoinHostPort(cmp.Or(host, "0.0.0.0"), strconv.Itoa(c.listen.Addr().(*net.TCPAddr).Port))
 	}
-	if v, verr := c.ns.Varz(nil); err == nil && verr == nil && port == "0" {
+	if v, verr := c.NS.Varz(nil); err == nil && verr == nil && port == "0" {
 		port = strconv.Itoa(v.LeafNode.Port)
 	}
 	return net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port)
@@ -317,7 +317,7 @@ func (c *Channels) Addr() string {
 
 // List returns the states of the channels: those of this queue manager by name, then those that others dial.
 func (c *Channels) List() []ChannelState {
-	z, err := c.ns.Leafz(nil)
+	z, err := c.NS.Leafz(nil)
 	if err != nil {
 		return nil
 	}
@@ -330,7 +330,7 @@ func (c *Channels) List() []ChannelState {
 		}
 		st := byPeer[l.Name]
 		if st == nil {
-			st = &ChannelState{Name: l.Name, Peer: l.Name, Direction: directionIn, State: ChannelRunning, Address: net.JoinHostPort(l.IP, strconv.Itoa(l.Port))}
+			st = &ChannelState{Name: l.Name, Peer: l.Name, Direction: DirectionIn, State: ChannelRunning, Address: net.JoinHostPort(l.IP, strconv.Itoa(l.Port))}
 			c.gated(st, func(g gate.Connection) bool { return g.Channel == "" && g.Peer == l.Name })
 			byPeer[l.Name] = st
 			in = append(in, st)
@@ -379,9 +379,9 @@ func (c *Channels) outgoing(leafs []*server.LeafInfo) []ChannelState {
 		case up >= links:
 			st.State = ChannelRunning
 		case up > 0:
-			st.Reason = cmp.Or(c.notes.of(&ch, c.way(ch.Name)), "the connection for data is not up")
+			st.Reason = cmp.Or(c.Notes.of(&ch, c.way(ch.Name)), "the connection for data is not up")
 		default:
-			st.Reason = c.notes.of(&ch, c.way(ch.Name))
+			st.Reason = c.Notes.of(&ch, c.way(ch.Name))
 		}
 		all = append(all, st)
 	}
@@ -449,7 +449,7 @@ func (c *Channels) change(name string, change func(*Channel)) error {
 // none returns the reason for which a channel of a name cannot be changed here.
 func (c *Channels) none(name string) error {
 	for _, st := range c.List() {
-		if st.Direction == directionIn && strings.EqualFold(st.Name, name) {
+		if st.Direction == DirectionIn && strings.EqualFold(st.Name, name) {
 			return transfer.Errorf(transfer.KindConflict, "the channel %s is dialled by queue manager %s", name, st.Peer).
 				WithHint("stop, start or remove it there: ferry channel stop " + c.cfg.Name + " --network URL")
 		}
@@ -461,12 +461,12 @@ func (c *Channels) none(name string) error {
 func (c *Channels) reload() error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
-	opts := c.opts.Clone()
+	opts := c.Opts.Clone()
 	var err error
 	if opts.LeafNode.Remotes, err = c.remotes(); err != nil {
 		return err
 	}
-	if err := c.ns.ReloadOptions(opts); err != nil {
+	if err := c.NS.ReloadOptions(opts); err != nil {
 		return transfer.Errorf(transfer.KindInternal, "the queue manager does not take the channels: %w", err)
 	}
 	return nil

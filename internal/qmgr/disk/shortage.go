@@ -1,4 +1,4 @@
-package qmgr
+package disk
 
 import (
 	"errors"
@@ -26,17 +26,17 @@ const (
 	// halfBatch begins the server's log line about a batch that is in a stream in part, with its rest missing.
 	halfBatch = "Failed restoring partial batch write"
 
-	batchesDir = "batches" // of a stream: the server keeps a batch there until all of it is stored
-	heldDir    = "batches" // of the queue manager: the same, for streams that are inspected without them
+	BatchesDir = "batches" // of a stream: the server keeps a batch there until all of it is stored
+	HeldDir    = "batches" // of the queue manager: the same, for streams that are inspected without them
 
 	ferryPrefix = "FERRY_" // of the names of streams that are no application queue
 
-	spareBytes  = 1 << 20 // that a batch leaves on the disk
-	spareInodes = 16
+	SpareBytes  = 1 << 20 // that a batch leaves on the disk
+	SpareInodes = 16
 )
 
 // streams.FailedCall keeps the first line about a failed system call, and every one about a batch that is half stored.
-func (l *serverLog) failedCall(line string) {
+func (l *Log) failedCall(line string) {
 	if half := strings.Contains(line, halfBatch); half || streams.FailedCall(line) != 0 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *serverLog) failedCall(line string) {
 	}
 }
 
-func (l *serverLog) failed() string {
+func (l *Log) failed() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.TrimSpace(l.calls)
@@ -54,7 +54,7 @@ func (l *serverLog) failed() string {
 
 // inconclusive returns an error if streams seem to be damaged, and a system call failed while the server read the
 // store: the streams may be sound, and stay in their places.
-func (x *examination) inconclusive(damaged map[string]bool, dir string) error {
+func (x *Examination) inconclusive(damaged map[string]bool, dir string) error {
 	line := x.log.failed()
 	errno := streams.FailedCall(line)
 	if len(damaged) == 0 || errno == 0 {
@@ -69,12 +69,12 @@ func (x *examination) inconclusive(damaged map[string]bool, dir string) error {
 		WithHint("see to the disk, the permissions and the limits of this host, and start again; nothing was put aside")
 }
 
-// staged returns the directories of batches in the store, by stream, and their bytes.
-func staged(s *disk) (dirs map[string]string, bytes uint64) {
+// Staged returns the directories of batches in the store, by stream, and their bytes.
+func Staged(s *Store) (dirs map[string]string, bytes uint64) {
 	dirs = map[string]string{}
-	names, _ := os.ReadDir(s.streamDir(s.cfg.dir, "")) // a new store has none
+	names, _ := os.ReadDir(s.StreamDir(s.Cfg.Dir, "")) // a new store has none
 	for _, name := range names {
-		dir := filepath.Join(s.streamDir(s.cfg.dir, name.Name()), batchesDir)
+		dir := filepath.Join(s.StreamDir(s.Cfg.Dir, name.Name()), BatchesDir)
 		if there, err := os.ReadDir(dir); err != nil || len(there) == 0 {
 			continue
 		}
@@ -95,13 +95,13 @@ func staged(s *disk) (dirs map[string]string, bytes uint64) {
 // it completes a batch that is in the stream in part. If that fails, it forgets the rest, and a file would be stored
 // twice in part. Such a store waits for space. A batch without a message in the stream is dropped: its sender has no
 // acknowledgement, and sends it again.
-func holdBatches(s *disk, opts *server.Options) error {
-	held := filepath.Join(s.cfg.dir, heldDir)
+func holdBatches(s *Store, opts *server.Options) error {
+	held := filepath.Join(s.Cfg.Dir, HeldDir)
 	if err := restoreBatches(s, held); err != nil { // a process that was killed left them
 		return err
 	}
-	dirs, bytes := staged(s)
-	if len(dirs) == 0 || s.cfg.has(s.cfg.dir, bytes+spareBytes, spareInodes) {
+	dirs, bytes := Staged(s)
+	if len(dirs) == 0 || s.Cfg.Has(s.Cfg.Dir, bytes+SpareBytes, SpareInodes) {
 		return nil
 	}
 	if err := os.MkdirAll(held, 0o700); err != nil {
@@ -112,30 +112,30 @@ func holdBatches(s *disk, opts *server.Options) error {
 			return errors.Join(err, restoreBatches(s, held))
 		}
 	}
-	x, err := s.examine(opts, s.cfg.dir)
+	x, err := s.Examine(opts, s.Cfg.Dir)
 	if err != nil {
 		return errors.Join(err, restoreBatches(s, held))
 	}
-	x.close()
+	x.Close()
 	if line := x.log.failed(); strings.Contains(line, halfBatch) {
 		if err := restoreBatches(s, held); err != nil {
 			return err
 		}
 		return transfer.Errorf(transfer.KindNoManager, "messages are half stored (%s), and the disk of %s %s: %w",
-			line, s.cfg.dir, space.Shortage(s.cfg.dir), syscall.ENOSPC).
-			WithHint("free " + transfer.FormatBytes(int64(bytes+spareBytes)) + " on the disk; nothing is lost")
+			line, s.Cfg.Dir, space.Shortage(s.Cfg.Dir), syscall.ENOSPC).
+			WithHint("free " + transfer.FormatBytes(int64(bytes+SpareBytes)) + " on the disk; nothing is lost")
 	}
 	return os.RemoveAll(held)
 }
 
 // restoreBatches puts batches that were held back in their streams.
-func restoreBatches(s *disk, held string) error {
+func restoreBatches(s *Store, held string) error {
 	there, err := os.ReadDir(held)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, d := range there {
-		dir := filepath.Join(s.streamDir(s.cfg.dir, d.Name()), batchesDir)
+		dir := filepath.Join(s.StreamDir(s.Cfg.Dir, d.Name()), BatchesDir)
 		if err = os.RemoveAll(dir); err == nil {
 			err = os.Rename(filepath.Join(held, d.Name()), dir)
 		}
@@ -158,15 +158,15 @@ type room struct {
 	taken uint64 // by those that are being stored
 }
 
-// take reserves room for messages of so many bytes and of so many numbers until done is called. It returns an error of
+// Take reserves room for messages of so many bytes and of so many numbers until done is called. It returns an error of
 // KindNoSpace if the disk has no such room. The server writes a batch twice. The reserve stays for the removal of
 // messages, and for commands.
-func (r *room) take(s *disk, bytes, messages int) (done func(), err error) {
-	need := 2 * uint64(bytes+messages*frameBytes)
+func (r *room) Take(s *Store, bytes, messages int) (done func(), err error) {
+	need := 2 * uint64(bytes+messages*FrameBytes)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if shortOf(s) != "" || !s.cfg.has(s.cfg.dir, r.taken+need+spareBytes, spareInodes) {
-		return nil, transfer.Errorf(transfer.KindNoSpace, "the disk of queue manager %s %s", s.cfg.name, space.Shortage(s.cfg.dir)).
+	if ShortOf(s) != "" || !s.Cfg.Has(s.Cfg.Dir, r.taken+need+SpareBytes, SpareInodes) {
+		return nil, transfer.Errorf(transfer.KindNoSpace, "the disk of queue manager %s %s", s.Cfg.Name, space.Shortage(s.Cfg.Dir)).
 			WithHint("it goes on as messages are taken out of queues, or as the disk gets space")
 	}
 	r.taken += need
@@ -177,5 +177,5 @@ func (r *room) take(s *disk, bytes, messages int) (done func(), err error) {
 	}, nil
 }
 
-// frameBytes is the approximate size of a stored message beside its data.
-const frameBytes = 600
+// FrameBytes is the approximate size of a stored message beside its data.
+const FrameBytes = 600

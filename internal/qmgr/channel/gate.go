@@ -1,4 +1,4 @@
-package qmgr
+package channel
 
 import (
 	"context"
@@ -41,9 +41,9 @@ func (c *Channels) openWays(opts *server.Options) error {
 	}
 	opts.Proxies = &server.ProxiesConfig{Trusted: []*server.ProxyConfig{{Key: public}}}
 	for _, ch := range c.all {
-		w, err := gate.OpenWay(gate.WayConfig{Channel: ch.Name, Log: c.cfg.Log, Linked: c.places.Linked,
+		w, err := gate.OpenWay(gate.WayConfig{Channel: ch.Name, Log: c.cfg.Log, Linked: c.Places.Linked,
 			Dial:    func(ctx context.Context, address string) (net.Conn, string, error) { return c.dial(ctx, &ch, address) },
-			Passage: func(peer string) gate.Passage { return places.NewPassage(c.places, peer) }})
+			Passage: func(peer string) gate.Passage { return places.NewPassage(c.Places, peer) }})
 		if err != nil {
 			return transfer.Errorf(transfer.KindNoManager, "the channels of queue manager %s cannot be opened: %w", c.cfg.Name, err)
 		}
@@ -52,8 +52,8 @@ func (c *Channels) openWays(opts *server.Options) error {
 	return nil
 }
 
-// listens takes the address for the channels of other queue managers, which the gate opens later.
-func (c *Channels) listens() (err error) {
+// Listens takes the address for the channels of other queue managers, which the gate opens later.
+func (c *Channels) Listens() (err error) {
 	if c.cfg.Identity == nil || c.cfg.Listen == "" || c.cfg.Alone {
 		return nil
 	}
@@ -63,23 +63,23 @@ func (c *Channels) listens() (err error) {
 	return nil
 }
 
-// maxLinks is the number of connections that one queue manager may dial here at once. A channel has two. After a
+// MaxLinks is the number of connections that one queue manager may dial here at once. A channel has two. After a
 // failure of the peer's link, its old connections end only after some minutes.
-const maxLinks = 16
+const MaxLinks = 16
 
-// open lets other queue managers in.
-func (c *Channels) open() error {
+// Open lets other queue managers in.
+func (c *Channels) Open() error {
 	if c.listen == nil {
 		return nil
 	}
-	v, err := c.ns.Varz(nil)
+	v, err := c.NS.Varz(nil)
 	if err != nil {
 		return err
 	}
 	self, at := c.cfg.Identity, net.JoinHostPort("127.0.0.1", strconv.Itoa(v.LeafNode.Port))
 	shake := self.Server(identity.OneOf(self.Name().Network, identity.Manager))
 	shake.NextProtos = []string{protocolPacked}
-	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.cfg.Log, Strangers: c.cfg.Strangers, Most: maxLinks,
+	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.cfg.Log, Strangers: c.cfg.Strangers, Most: MaxLinks,
 		Name: func(state tls.ConnectionState) string {
 			name, err := self.Peer(state)
 			if err != nil {
@@ -101,14 +101,14 @@ func (c *Channels) open() error {
 			}
 			shown, err := claims.Caller(name, token, c.cfg.Admission())
 			if err == nil {
-				err = c.places.Spells(name.Name)
+				err = c.Places.Spells(name.Name)
 			}
 			if err == nil && roles.Role(shown.Role) != roles.Channel {
 				err = transfer.Errorf(transfer.KindDenied, "%s shows a JWT that is not for channels", name)
 			}
-			return gate.Caller{Token: name.Name, Role: shown.Role, Passage: places.NewPassage(c.places, name.Name)}, err
+			return gate.Caller{Token: name.Name, Role: shown.Role, Passage: places.NewPassage(c.Places, name.Name)}, err
 		},
-		Peers: &gate.Peers{Over: packed, Linked: c.places.Linked, Sign: func(nonce string) string {
+		Peers: &gate.Peers{Over: packed, Linked: c.Places.Linked, Sign: func(nonce string) string {
 			sig, err := c.key.Sign([]byte(nonce))
 			if err != nil {
 				return "" // which the server refuses
@@ -118,8 +118,8 @@ func (c *Channels) open() error {
 	return nil
 }
 
-// close ends all connections through the gate and the ways.
-func (c *Channels) close() {
+// Close ends all connections through the gate and the ways.
+func (c *Channels) Close() {
 	if c == nil {
 		return
 	}
@@ -141,7 +141,7 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 	d := net.Dialer{Timeout: channelDial}
 	raw, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
-		c.notes.put(address, "no queue manager answers there: "+err.Error())
+		c.Notes.put(address, "no queue manager answers there: "+err.Error())
 		return nil, "", err
 	}
 	self := c.cfg.Identity
@@ -153,13 +153,13 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 	raw.SetDeadline(time.Now().Add(channelGreet))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		c.notes.put(address, "the handshake failed: "+err.Error())
+		c.Notes.put(address, "the handshake failed: "+err.Error())
 		return nil, "", err
 	}
 	raw.SetDeadline(time.Time{})
 	name, err := self.Peer(conn.ConnectionState())
 	if err == nil {
-		err = c.places.Spells(name.Name)
+		err = c.Places.Spells(name.Name)
 	}
 	if err != nil {
 		raw.Close()
@@ -193,7 +193,7 @@ func (c *Channels) way(channel string) string {
 
 // gated adds the address and the counts of a channel's connections to its state.
 func (c *Channels) gated(st *ChannelState, of func(gate.Connection) bool) {
-	for l, g := range c.places.Connections() {
+	for l, g := range c.Places.Connections() {
 		if of(g) {
 			st.Address = g.Remote.String()
 			messages, subjects := l.Refused()

@@ -1,4 +1,4 @@
-package qmgr
+package channel
 
 import (
 	"log/slog"
@@ -12,11 +12,11 @@ import (
 
 // The library detects a link that fails silently only after a minute. A connection that has stalled takes as long again
 // to move when the link is back. So the watch looks at the silence of a channel's connection: the other side sends
-// something every announceEvery. A connection that has been silent for too long is replaced. On a slow link a large
+// something every AnnounceEvery. A connection that has been silent for too long is replaced. On a slow link a large
 // message causes a long silence: the next silence may last longer.
 const (
 	channelLook    = 500 * time.Millisecond
-	channelSilent  = 4 * announceEvery
+	channelSilent  = 4 * AnnounceEvery
 	channelPatient = 5 * time.Minute // the longest silence that is waited for
 	channelSound   = time.Minute     // without a silence: then the next one is as short as the first
 )
@@ -30,8 +30,8 @@ type silence struct {
 	sound   time.Time // since when there was no silence
 }
 
-// watch checks the channels until the server ends.
-func (c *Channels) watch() {
+// Watch checks the channels until the server ends.
+func (c *Channels) Watch() {
 	known, connected := map[string]*silence{}, map[uint64]bool{}
 	t := time.NewTicker(channelLook)
 	defer t.Stop()
@@ -41,7 +41,7 @@ func (c *Channels) watch() {
 		case <-c.cfg.Ending:
 			return
 		}
-		z, err := c.ns.Leafz(nil)
+		z, err := c.NS.Leafz(nil)
 		if err != nil {
 			continue
 		}
@@ -70,7 +70,7 @@ func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
 		c.mu.Lock()
 		c.links++
 		c.mu.Unlock()
-		sleep.Wake(c.up)
+		sleep.Wake(c.Up)
 	}
 }
 
@@ -129,3 +129,7 @@ func (c *Channels) renew(name string) error {
 	}
 	return nil
 }
+
+const (
+	AnnounceEvery = 2 * time.Second
+)

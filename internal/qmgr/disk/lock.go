@@ -1,4 +1,4 @@
-package qmgr
+package disk
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 
 const lockName = "lock"
 
-// A dirLock keeps a second queue manager out of a directory.
-type dirLock struct{ lock io.Closer }
+// A DirLock keeps a second queue manager out of a directory.
+type DirLock struct{ lock io.Closer }
 
-// lockDir makes the directory and locks it.
-func lockDir(dir string) (*dirLock, error) {
+// Lock makes the directory and locks it.
+func Lock(dir string) (*DirLock, error) {
 	fail := func(err error) error {
 		if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 			err = pe.Err
@@ -37,10 +37,10 @@ func lockDir(dir string) (*dirLock, error) {
 	if err != nil {
 		return nil, fail(err)
 	}
-	return &dirLock{lock}, nil
+	return &DirLock{lock}, nil
 }
 
-func (l *dirLock) unlock() {
+func (l *DirLock) Unlock() {
 	if l != nil {
 		l.lock.Close()
 	}
