@@ -10,17 +10,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/cluster"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 	"ferry/internal/transfer"
 )
 
 // member returns the cluster of `ferry up`; nil: it is a member of none.
-func (u *upFlags) member() *qmgr.Cluster {
+func (u *upFlags) member() *cluster.Cluster {
 	if u.cluster == "" {
 		return nil
 	}
-	return &qmgr.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
+	return &cluster.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
 }
 
 // checkCluster refuses flags that contradict each other about a cluster.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/enrol"
@@ -338,7 +339,7 @@ func (h *home) serve(w *way) error {
 	}
 	seen := map[string]heard{}
 	unsubscribe, err := w.conn.Subscribe(wire.AllManagers, func(m qmgr.Message) {
-		token, now := wire.LastToken(m.Subject), heard{qmgr.InstanceOf(m.Data), time.Now()}
+		token, now := wire.LastToken(m.Subject), heard{forward.InstanceOf(m.Data), time.Now()}
 		was, known := seen[token]
 		if known || len(seen) < maxManagersSeen {
 			seen[token] = now

@@ -16,6 +16,7 @@ import (
 
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -98,7 +99,7 @@ func both(t *testing.T, f func(t *testing.T, a *authority.Authority)) {
 // stored returns the number of messages in a stream.
 func stored(t *testing.T, s *Server, stream streams.Stream) uint64 {
 	t.Helper()
-	js := s.forwarder.own.JS()
+	js := s.forwarder.Own.JS()
 	st, err := js.Stream(qmgrtest.Context(t), string(stream))
 	if err != nil {
 		return 0
@@ -280,7 +281,7 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 	})
 	t.Run("clock", func(t *testing.T) {
 		one := linked(t, nil, "ONE")
-		x := announcement{V: 1, Name: "TWO", Domain: "TWO", Instance: "x", Time: time.Now().Add(2 * time.Hour), MaxPayload: 1 << 20}
+		x := forward.Announcement{V: 1, Name: "TWO", Domain: "TWO", Instance: "x", Time: time.Now().Add(2 * time.Hour), MaxPayload: 1 << 20}
 		c := connect(t, ConnConfig{URL: one.URL()})
 		qmgrtest.Eventually(t, "the clock and the limit are said", func() bool {
 			data, err := json.Marshal(x)
@@ -520,32 +521,32 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
 	c := connect(t, ConnConfig{URL: s.URL()})
-	many := batch{V: 1}
-	for range forwardMost + 1 {
-		many.Messages = append(many.Messages, forwarded{Subject: "ferry.command.A.b"})
+	many := forward.Batch{V: 1}
+	for range forward.ForwardMost + 1 {
+		many.Messages = append(many.Messages, forward.Forwarded{Subject: "ferry.command.A.b"})
 	}
-	for what, b := range map[string]batch{
+	for what, b := range map[string]forward.Batch{
 		"another version":    {V: 2},
-		"an owner":           {V: 1, Messages: []forwarded{{Subject: "ferry.owner.A"}}},
-		"JetStream's own":    {V: 1, Messages: []forwarded{{Subject: "$JS.API.STREAM.DELETE.FERRY_COMMAND"}}},
-		"a wildcard":         {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b"}, {Subject: "ferry.command.*.b"}}},
-		"too few tokens":     {V: 1, Messages: []forwarded{{Subject: "ferry.command.A"}}},
-		"a line of its own":  {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b\r\nPUB x 0\r\n"}}},
-		"an ID with a line":  {V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x\r\ny: z"}}},
-		"a long token":       {V: 1, Messages: []forwarded{{Subject: "ferry.command." + strings.Repeat("A", 5000) + ".b"}}},
+		"an owner":           {V: 1, Messages: []forward.Forwarded{{Subject: "ferry.owner.A"}}},
+		"JetStream's own":    {V: 1, Messages: []forward.Forwarded{{Subject: "$JS.API.STREAM.DELETE.FERRY_COMMAND"}}},
+		"a wildcard":         {V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command.A.b"}, {Subject: "ferry.command.*.b"}}},
+		"too few tokens":     {V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command.A"}}},
+		"a line of its own":  {V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command.A.b\r\nPUB x 0\r\n"}}},
+		"an ID with a line":  {V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command.A.b", ID: "x\r\ny: z"}}},
+		"a long token":       {V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command." + strings.Repeat("A", 5000) + ".b"}}},
 		"more than its most": many,
 	} {
 		data, err := json.Marshal(b)
 		must(t, err)
 		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
-		var r batchResult
+		var r forward.BatchResult
 		must(t, json.Unmarshal(answer, &r))
-		if good := len(b.Messages) - 1; r.Error == nil || r.Stored > max(good, 0) || len(b.Messages) > forwardMost && r.Stored > 0 {
+		if good := len(b.Messages) - 1; r.Error == nil || r.Stored > max(good, 0) || len(b.Messages) > forward.ForwardMost && r.Stored > 0 {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
-	st, err := s.forwarder.own.JS().Stream(qmgrtest.Context(t), string(streams.StreamCommand))
+	st, err := s.forwarder.Own.JS().Stream(qmgrtest.Context(t), string(streams.StreamCommand))
 	must(t, err)
 	if n := st.CachedInfo().State.LastSeq; n != 1 { // the good one before a bad one
 		t.Errorf("%d messages were stored", n)
@@ -558,11 +559,11 @@ func TestIDsOfWhatIsHandedOn(t *testing.T) {
 	s := linked(t, nil, "ONE")
 	c := connect(t, ConnConfig{URL: s.URL()})
 	for _, from := range []string{"TWO", "THREE", "TWO"} {
-		data, err := json.Marshal(batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.A.b", ID: "x"}}})
+		data, err := json.Marshal(forward.Batch{V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command.A.b", ID: "x"}}})
 		must(t, err)
 		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
 		must(t, err)
-		var r batchResult
+		var r forward.BatchResult
 		if must(t, json.Unmarshal(answer, &r)); r.Error != nil || r.Stored != 1 {
 			t.Errorf("of %s: %+v", from, r)
 		}
@@ -583,7 +584,7 @@ func TestNothingOfABatchIsStored(t *testing.T) {
 	must(t, err)
 	must(t, c.control.conn().Flush())
 	enqueue(t, c, "ferry.command.A.b", "x")
-	qmgrtest.WantKind(t, s.forwarder.drain("A", "MALLORY"), transfer.KindUnreachable)
+	qmgrtest.WantKind(t, s.forwarder.Drain("A", "MALLORY"), transfer.KindUnreachable)
 	if n := stored(t, s, streams.StreamCommand); n != 1 {
 		t.Errorf("%d messages are left", n)
 	}
@@ -596,12 +597,12 @@ func TestLongNamesAreNotHeard(t *testing.T) {
 	s := linked(t, nil, "ONE")
 	long := strings.Repeat("M", 5000)
 	f := s.forwarder
-	f.beat(&nats.Msg{Subject: "ferry.beat.A", Data: fmt.Appendf(nil, `{"beat":{"queue_manager":"%s"}}`, long)})
-	f.announced(&nats.Msg{Subject: wire.ManagerSubject(long), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s"}`, long, long)})
-	f.announced(&nats.Msg{Subject: wire.ManagerSubject("M"), Data: fmt.Appendf(nil, `{"v":1,"name":"M","domain":"%s","coordination":true}`, long)})
-	f.beat(&nats.Msg{Subject: "ferry.beat.B", Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
-	if f.places.Where("B") != "TWO" || len(f.places.All) != 1 || len(f.others) != 0 {
-		t.Errorf("heard of %d agents and %d queue managers", len(f.places.All), len(f.others))
+	f.Beat(&nats.Msg{Subject: "ferry.beat.A", Data: fmt.Appendf(nil, `{"beat":{"queue_manager":"%s"}}`, long)})
+	f.Announced(&nats.Msg{Subject: wire.ManagerSubject(long), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s"}`, long, long)})
+	f.Announced(&nats.Msg{Subject: wire.ManagerSubject("M"), Data: fmt.Appendf(nil, `{"v":1,"name":"M","domain":"%s","coordination":true}`, long)})
+	f.Beat(&nats.Msg{Subject: "ferry.beat.B", Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
+	if f.Places.Where("B") != "TWO" || len(f.Places.All) != 1 || len(f.Announcer.Others) != 0 {
+		t.Errorf("heard of %d agents and %d queue managers", len(f.Places.All), len(f.Announcer.Others))
 	}
 }
 
@@ -612,15 +613,15 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	s := linked(t, nil, "ONE")
 	f := s.forwarder
 	say := func(name, more string) {
-		f.announced(&nats.Msg{Subject: wire.ManagerSubject(name), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s","max_payload":%d%s}`, name, name, streams.MaxPayload, more)})
+		f.Announced(&nats.Msg{Subject: wire.ManagerSubject(name), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s","max_payload":%d%s}`, name, name, streams.MaxPayload, more)})
 	}
 	knows := func(name string) bool {
-		f.announcer.mu.Lock()
-		defer f.announcer.mu.Unlock()
-		_, ok := f.others[name]
+		f.Announcer.Mu.Lock()
+		defer f.Announcer.Mu.Unlock()
+		_, ok := f.Announcer.Others[name]
 		return ok
 	}
-	if say("LONG", `,"degraded":"`+strings.Repeat("x", maxAnnouncement)+`"`); knows("LONG") {
+	if say("LONG", `,"degraded":"`+strings.Repeat("x", forward.MaxAnnouncement)+`"`); knows("LONG") {
 		t.Error("a long announcement is heard")
 	}
 	for n := range places.MaxManagers {
@@ -629,57 +630,21 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	if say("REAL", ""); knows("REAL") {
 		t.Error("there is room for one more")
 	}
-	now := time.Now().Add(managerGone + time.Second)
+	now := time.Now().Add(forward.ManagerGone + time.Second)
 	for n := range places.MaxAgents {
-		f.beat(&nats.Msg{Subject: fmt.Sprint("ferry.beat.A", n), Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
+		f.Beat(&nats.Msg{Subject: fmt.Sprint("ferry.beat.A", n), Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
 	}
-	f.mu.Lock()
-	f.blocked["M1"] = time.Now()
-	f.mu.Unlock()
-	f.forget(now)
+	f.Mu.Lock()
+	f.Blocked["M1"] = time.Now()
+	f.Mu.Unlock()
+	f.Forget(now)
 	if say("REAL", ""); !knows("REAL") {
 		t.Error("those that are away leave no room")
 	}
-	f.forget(time.Now().Add(managerGone + places.AgentAway + time.Second)) // the beats of so many agents need some time
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.blocked) > 0 || len(f.places.All) > 0 {
-		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.blocked), len(f.places.All))
+	f.Forget(time.Now().Add(forward.ManagerGone + places.AgentAway + time.Second)) // the beats of so many agents need some time
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	if len(f.Blocked) > 0 || len(f.Places.All) > 0 {
+		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.Blocked), len(f.Places.All))
 	}
-}
-
-func FuzzBatch(f *testing.F) {
-	for _, s := range []string{`{"v":1,"messages":[{"subject":"ferry.command.A.b","id":"x","data":"aGk="}]}`, `{"v":1,"messages":[{"subject":"ferry.event.A"}]}`, `{"v":2}`, ``} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		b, err := readBatch(data)
-		if err != nil {
-			return
-		}
-		for _, m := range b.Messages {
-			if m.check() != nil {
-				continue
-			}
-			if !strings.HasPrefix(m.Subject, "ferry.") || strings.ContainsAny(m.Subject, "*>") || strings.ContainsAny(m.Subject+m.ID, " \t\r\n") {
-				t.Errorf("the subject %q is taken", m.Subject)
-			}
-		}
-	})
-}
-
-func FuzzChannel(f *testing.F) {
-	for _, s := range []string{"QM1=nats://a:1", "QM1=a:1,b:2", "=x", "QM1", "QM1=nats://u:p@a:1", "Q M=nats://a:1"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		c, err := channel.ParseChannel(text)
-		if err != nil {
-			qmgrtest.WantKind(t, err, transfer.KindOf(err))
-			return
-		}
-		if again, err := channel.ParseChannel(c.Name + "=" + c.URL); err != nil || again != c {
-			t.Errorf("%q is %+v, which is read as %+v, %v", text, c, again, err)
-		}
-	})
 }

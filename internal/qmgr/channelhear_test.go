@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -81,7 +82,7 @@ func placedAt(t *testing.T, i *identity.Identity, at string, when time.Time) jso
 }
 
 // handOn hands a batch on to queue manager ONE, as another queue manager does.
-func handOn(t *testing.T, c *Conn, from string, b batch) (r batchResult) {
+func handOn(t *testing.T, c *Conn, from string, b forward.Batch) (r forward.BatchResult) {
 	t.Helper()
 	data, err := json.Marshal(b)
 	must(t, err)
@@ -100,7 +101,7 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	bob, eve := authoritytest.Identity(t, a, identity.User, "bob", roles.Admin), authoritytest.Identity(t, a, identity.User, "eve", roles.User)
 	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
 	c := trusted(t, s)
-	ask := func(from string, b batch) batchResult { return handOn(t, c, from, b) }
+	ask := func(from string, b forward.Batch) forward.BatchResult { return handOn(t, c, from, b) }
 	now := time.Now()
 	forged := func() json.RawMessage { // eve signs where bob is
 		var x identity.Place
@@ -121,16 +122,16 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 		"one that was changed": {moved}, "an old one": {old}, "no statement": {json.RawMessage(`{"v":1}`)}, "one of a time to come": {placedAt(t, bob, "TWO", now.Add(2*errands.MaxClockOff))},
 	} {
 		for _, subject := range []string{"ferry.command.BETA.bob", "ferry.control.BETA.bob", "ferry.event.bob"} {
-			if r := ask("TWO", batch{V: 1, Messages: []forwarded{{Subject: subject}}, Proofs: proofs}); r.Error == nil || r.Stored != 0 {
+			if r := ask("TWO", forward.Batch{V: 1, Messages: []forward.Forwarded{{Subject: subject}}, Proofs: proofs}); r.Error == nil || r.Stored != 0 {
 				t.Errorf("with %s as proof, %s is taken: %+v", what, subject, r)
 			}
 		}
 	}
-	good := batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.BETA.bob"}, {Subject: "ferry.event.ALPHA"}}, Proofs: []json.RawMessage{placedAt(t, bob, "TWO", now.Add(-20*time.Hour)), placedAt(t, alpha, "TWO", now)}}
+	good := forward.Batch{V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command.BETA.bob"}, {Subject: "ferry.event.ALPHA"}}, Proofs: []json.RawMessage{placedAt(t, bob, "TWO", now.Add(-20*time.Hour)), placedAt(t, alpha, "TWO", now)}}
 	if r := ask("TWO", good); r.Error != nil || r.Stored != 2 {
 		t.Errorf("a batch with its proofs is refused: %+v", r)
 	}
-	pipe := batch{V: 1, Messages: []forwarded{{Subject: wire.EventSubject(transfer.StreamAgentOf(bob.Name().String(), transfer.ID{15: 1}))}}, Proofs: good.Proofs}
+	pipe := forward.Batch{V: 1, Messages: []forward.Forwarded{{Subject: wire.EventSubject(transfer.StreamAgentOf(bob.Name().String(), transfer.ID{15: 1}))}}, Proofs: good.Proofs}
 	if r := ask("TWO", pipe); r.Error != nil || r.Stored != 1 {
 		t.Errorf("a message of a pipe of bob is refused: %+v", r)
 	}

@@ -63,7 +63,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+qmgrtest.Secret+".*", answers)
 	must(t, err)
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
-	before := s.forwarder.own.NATS().Stats().InMsgs
+	before := s.forwarder.Own.NATS().Stats().InMsgs
 	s.channels.Places.Mu.Lock() // the first question waits
 	const flood = 1000
 	for n := range uint64(flood) {
@@ -71,7 +71,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	}
 	must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "THREE"), inbox(flood), []byte(`{"v":1,"places":{}}`)))
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
-	qmgrtest.Eventually(t, "all questions have come", func() bool { return s.forwarder.own.NATS().Stats().InMsgs >= before+flood+1 })
+	qmgrtest.Eventually(t, "all questions have come", func() bool { return s.forwarder.Own.NATS().Stats().InMsgs >= before+flood+1 })
 	s.channels.Places.Mu.Unlock()
 	for n := 0; qmgrtest.Receive(t, "an answer", answers).Subject != inbox(flood); n++ {
 		if n > 10 {

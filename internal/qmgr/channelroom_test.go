@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
@@ -36,16 +37,16 @@ func TestABatchIsCharged(t *testing.T) {
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	c := trusted(t, s)
-	ask := func(from string, size int, authors ...string) batchResult {
+	ask := func(from string, size int, authors ...string) forward.BatchResult {
 		t.Helper()
-		b := batch{V: 1}
+		b := forward.Batch{V: 1}
 		for _, name := range authors {
-			b.Messages = append(b.Messages, forwarded{Subject: "ferry.command.BETA." + name, Data: make([]byte, size)})
+			b.Messages = append(b.Messages, forward.Forwarded{Subject: "ferry.command.BETA." + name, Data: make([]byte, size)})
 			b.Proofs = append(b.Proofs, placedAt(t, authoritytest.Identity(t, a, identity.User, name, roles.User), from, time.Now()))
 		}
 		return handOn(t, c, from, b)
 	}
-	kind := func(r batchResult) transfer.Kind {
+	kind := func(r forward.BatchResult) transfer.Kind {
 		if r.Error == nil {
 			return transfer.KindNone
 		}
@@ -79,7 +80,7 @@ func TestABatchIsForEnrolledAgents(t *testing.T) {
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "ONE", roles.Manager), Claims: claims, Enrolled: func(token string) bool { return token == "BETA" }}})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
-	b := batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.NOSUCH.bob"}, {Subject: "ferry.command.BETA.bob"}},
+	b := forward.Batch{V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command.NOSUCH.bob"}, {Subject: "ferry.command.BETA.bob"}},
 		Proofs: []json.RawMessage{placedAt(t, authoritytest.Identity(t, a, identity.User, "bob", roles.User), "TWO", time.Now())}}
 	if r := handOn(t, trusted(t, s), "TWO", b); r.Stored != 1 || !slices.Equal(r.Held, []int{0}) || r.Error.Kind != transfer.KindUnknownAgent {
 		t.Errorf("a request for an unknown agent: %+v", r)

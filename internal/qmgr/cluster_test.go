@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/qmgr/disk"
+	"ferry/internal/qmgr/cluster"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -63,7 +63,7 @@ func newTrio(t *testing.T, a *authority.Authority) *trio {
 
 func (c *trio) config(n int) ServerConfig {
 	cfg := ServerConfig{Name: fmt.Sprintf("QM%d", n+1), Dir: c.dirs[n], Listen: c.listen[n], MaxStored: c.maxStored[n], Log: qmgrtest.Log(c.t),
-		Cluster: &Cluster{Name: "X", Listen: c.routes[n], leaderless: c.leaderless, Routes: slices.DeleteFunc(slices.Clone(c.routes[:c.of]), func(r string) bool { return r == c.routes[n] })}}
+		Cluster: &cluster.Cluster{Name: "X", Listen: c.routes[n], Leaderless: c.leaderless, Routes: slices.DeleteFunc(slices.Clone(c.routes[:c.of]), func(r string) bool { return r == c.routes[n] })}}
 	if c.a != nil {
 		cfg.Guard = &Guard{Identity: c.is[n], Claims: c.claims[n], Keep: func(k roles.Claims) error {
 			c.mu.Lock()
@@ -286,7 +286,7 @@ func TestOneAnswerInACluster(t *testing.T) {
 	c.whole(0, 1, 2)
 	smaller := []byte(`{"v":1,"cluster":"X","name":"QM2","max_payload":1048576}`)
 	until(t, "it is said that a member takes smaller messages", func() bool {
-		c.up[0].member.heard(&nats.Msg{Data: smaller})
+		c.up[0].member.Heard(&nats.Msg{Data: smaller})
 		return strings.Contains(c.up[0].Passing(), "queue manager QM2 of cluster X takes messages of 1.0 MiB, and QM1 of 2.0 MiB")
 	})
 	for n, s := range c.up {
@@ -391,25 +391,6 @@ func TestRevokedEverywhere(t *testing.T) {
 	defer c.mu.Unlock()
 	if c.claims[2].Account != claims.Account {
 		t.Error("the member that was away has not kept the claims")
-	}
-}
-
-// A log line of the library about an impossible route becomes a sentence that names the remedy.
-func TestWhatIsSaidOfRoutes(t *testing.T) {
-	for line, want := range map[string]string{
-		`127.0.0.1:1 - rid:5 - Remote server has a duplicate name: "QM2"`:                                        "another queue manager of the cluster has the name QM2",
-		`127.0.0.1:1 - rid:5 - Rejecting connection, cluster name "Y" does not match "X"`:                        "a queue manager of cluster Y has come by a route to this one of cluster X",
-		`127.0.0.1:1 - rid:5 - Route Error 'Rejecting connection, cluster name "Y" does not match "X"'`:          "a queue manager of cluster Y",
-		`127.0.0.1:1 - rid:5 - TLS route handshake error: ferry://abc/agent/A1 may not be here`:                  "a route to another queue manager is refused: ferry://abc/agent/A1 may not be here",
-		`Error trying to connect to route (attempt 7): dial tcp 127.0.0.1:1: connect: connection refused`:        "is not reached yet: dial tcp",
-		`TLS certificate chain and hostname of solicited routes will not be verified. DO NOT USE IN PRODUCTION!`: "",
-	} {
-		if text, _, ok := disk.RouteLine(line); !ok || !strings.HasPrefix(text, want) && !strings.Contains(text, want) || (text == "") != (want == "") {
-			t.Errorf("%s\nis said as %q, %v", line, text, ok)
-		}
-	}
-	if text, _, ok := disk.RouteLine("JetStream failed to store a msg on stream"); ok {
-		t.Errorf("a line that has nothing to do with routes is said as %q", text)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/claims"
+	"ferry/internal/qmgr/cluster"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -36,7 +37,7 @@ type External struct {
 	MaxStore int64  // bytes of its store; 0: 8 GiB
 	Identity string // directory of its identity, beneath that of the configuration
 	Claims   roles.Claims
-	Cluster  *Cluster // its cluster; nil: none
+	Cluster  *cluster.Cluster // its cluster; nil: none
 	// Pins are the hashes of the keys of the other members' certificates (identity.KeyHash), and its own. At routes, a
 	// server of NATS checks only that a certificate is of the network. It does not check the name in it.
 	Pins []string
@@ -141,13 +142,13 @@ func (e External) routes() (map[string]any, error) {
 	}
 	var all []string
 	for _, r := range e.Cluster.Routes {
-		u, err := routeURL(r)
+		u, err := cluster.RouteURL(r)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, u.String())
 	}
-	return map[string]any{"Name": e.Cluster.Name, "Listen": e.Cluster.Listen, "Routes": all, "Pool": routePool}, nil
+	return map[string]any{"Name": e.Cluster.Name, "Listen": e.Cluster.Listen, "Routes": all, "Pool": cluster.RoutePool}, nil
 }
 
 // Write writes the configuration of an external server to a directory. A second Write keeps the server's claims of the

@@ -37,11 +37,11 @@ func (s *Server) about() errands.About {
 		MaxPending: streams.MaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
 	a.Short = disk.ShortOf(s.Store)
 	if m := s.member; m != nil {
-		p := m.now.Load()
-		a.Cluster, a.Passing = m.note.Cluster, p.text(m)
-		a.NoQuorum = !p.quorum
-		if !p.alone.IsZero() {
-			a.Alone = max(1, time.Since(p.alone))
+		p := m.Now.Load()
+		a.Cluster, a.Passing = m.Note.Cluster, p.Text(m)
+		a.NoQuorum = !p.Quorum
+		if !p.Alone.IsZero() {
+			a.Alone = max(1, time.Since(p.Alone))
 		}
 	}
 	return a
@@ -64,7 +64,7 @@ func answerAbout(s *Server) (*responder, error) {
 	r.registrar.Members = s.Members
 	r.registrar.Notice = func(finding string) { s.Noticed("%s", finding) }
 	if s.member != nil {
-		r.registrar.Leads, r.registrar.Remove = s.member.leads, s.member.remove
+		r.registrar.Leads, r.registrar.Remove = s.member.Leads, s.member.Remove
 	}
 	if s.cfg.Guard != nil {
 		r.registrar.May = s.cfg.Guard.May

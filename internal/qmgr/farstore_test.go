@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
@@ -135,9 +136,9 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 		proofs = append(proofs, placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), "TWO", time.Now()))
 	}
 	beats(t, as(t, a, s, "HERE"), "HERE")
-	qmgrtest.Eventually(t, "it is known that HERE is here", func() bool { return s.forwarder.whereIs("HERE") == "ONE" })
-	ask := func(f farTask) errands.Result {
-		data, err := json.Marshal(batch{V: 1, Store: &f, Proofs: proofs})
+	qmgrtest.Eventually(t, "it is known that HERE is here", func() bool { return s.forwarder.WhereIs("HERE") == "ONE" })
+	ask := func(f forward.FarTask) errands.Result {
+		data, err := json.Marshal(forward.Batch{V: 1, Store: &f, Proofs: proofs})
 		must(t, err)
 		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
@@ -145,20 +146,20 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 		must(t, json.Unmarshal(answer, &r))
 		return r
 	}
-	if r := ask(farTask{"ALPHA", streams.StoreTask{Do: streams.StoreOutgoing, At: "THREE"}}); r.Error != nil || r.Store == nil || r.Store.Mark == "" {
+	if r := ask(forward.FarTask{Asker: "ALPHA", Task: streams.StoreTask{Do: streams.StoreOutgoing, At: "THREE"}}); r.Error != nil || r.Store == nil || r.Store.Mark == "" {
 		t.Errorf("a look at sent messages: %+v", r)
 	}
-	for what, f := range map[string]farTask{
-		"no agent":       {"coordination", streams.StoreTask{Do: streams.StoreOutgoing}},
-		"small letters":  {"alpha", streams.StoreTask{Do: streams.StoreOutgoing}},
-		"a wildcard":     {"*", streams.StoreTask{Do: streams.StorePurge, Peer: "BETA"}},
-		"a look":         {"ALPHA", streams.StoreTask{Do: streams.StoreIncoming}},
-		"a reader":       {"ALPHA", streams.StoreTask{Do: streams.StoreRead, Peer: "BETA"}},
-		"a trim":         {"ALPHA", streams.StoreTask{Do: streams.StoreTrim, Peer: "BETA"}},
-		"all of ALPHA's": {"ALPHA", streams.StoreTask{Do: streams.StoreClear}},
-		"no proof":       {"GAMMA", streams.StoreTask{Do: streams.StoreOutgoing}},
-		"one of here":    {"HERE", streams.StoreTask{Do: streams.StorePurge, Peer: "BETA", Epoch: 9}},
-		"a bad peer":     {"ALPHA", streams.StoreTask{Do: streams.StorePurge, Peer: "B TA"}},
+	for what, f := range map[string]forward.FarTask{
+		"no agent":       {Asker: "coordination", Task: streams.StoreTask{Do: streams.StoreOutgoing}},
+		"small letters":  {Asker: "alpha", Task: streams.StoreTask{Do: streams.StoreOutgoing}},
+		"a wildcard":     {Asker: "*", Task: streams.StoreTask{Do: streams.StorePurge, Peer: "BETA"}},
+		"a look":         {Asker: "ALPHA", Task: streams.StoreTask{Do: streams.StoreIncoming}},
+		"a reader":       {Asker: "ALPHA", Task: streams.StoreTask{Do: streams.StoreRead, Peer: "BETA"}},
+		"a trim":         {Asker: "ALPHA", Task: streams.StoreTask{Do: streams.StoreTrim, Peer: "BETA"}},
+		"all of ALPHA's": {Asker: "ALPHA", Task: streams.StoreTask{Do: streams.StoreClear}},
+		"no proof":       {Asker: "GAMMA", Task: streams.StoreTask{Do: streams.StoreOutgoing}},
+		"one of here":    {Asker: "HERE", Task: streams.StoreTask{Do: streams.StorePurge, Peer: "BETA", Epoch: 9}},
+		"a bad peer":     {Asker: "ALPHA", Task: streams.StoreTask{Do: streams.StorePurge, Peer: "B TA"}},
 	} {
 		if r := ask(f); r.Error == nil {
 			t.Errorf("%s: %+v", what, r)
@@ -200,7 +201,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	_, err = StoreOf(as(t, a, s, "BETA"), "BETA").Outgoing(qmgrtest.Context(t), "BETA") // makes the store
 	must(t, err)
 	for name, at := range map[string]string{"ALPHA": "TWO", "GAMMA": "TWO", "EPSILON": "TWO", "DELTA": "THREE"} {
-		must(t, s.forwarder.placed(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
+		must(t, s.forwarder.Placed(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
 	}
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	put := func(from, to transfer.AgentName) (code jetstream.ErrorCode, why string) {

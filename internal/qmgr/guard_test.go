@@ -115,10 +115,10 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 		qmgrtest.Eventually(t, "it answers", answers)
 		qmgrtest.Eventually(t, "it hears", func() bool {
 			must(t, trusted(t, s).Publish(wire.ManagerSubject("TWO"), []byte(`{"v":1,"name":"TWO","domain":"TWO"}`)))
-			s.forwarder.announcer.mu.Lock()
-			defer s.forwarder.announcer.mu.Unlock()
-			defer delete(s.forwarder.others, "TWO")
-			_, heard := s.forwarder.others["TWO"]
+			s.forwarder.Announcer.Mu.Lock()
+			defer s.forwarder.Announcer.Mu.Unlock()
+			defer delete(s.forwarder.Announcer.Others, "TWO")
+			_, heard := s.forwarder.Announcer.Others["TWO"]
 			return heard
 		})
 	}

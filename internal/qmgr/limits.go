@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -124,8 +123,8 @@ func roomOf(cfg jetstream.StreamConfig) quota.Room {
 	return quota.Room{MaxBytes: limit(cfg.MaxBytes), MaxMessages: limit(cfg.MaxMsgs), MaxPerSubject: limit(cfg.MaxMsgsPerSubject)}
 }
 
-// admit charges a message for a stream.
-func (l *limits) admit(class wire.Class, m quota.Message) error {
+// Admit charges a message for a stream.
+func (l *limits) Admit(class wire.Class, m quota.Message) error {
 	if l == nil {
 		return nil
 	}
@@ -170,11 +169,11 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 	switch {
 	case m.Size > streams.MaxMsgSize:
 		instead = refusal(from, m, gate.RefusedSize, jetstream.ErrStreamMessageExceedsMaximum.APIError())
-	case class != wire.ClassEvent && !l.knows(to):
-		instead = refusal(from, m, gate.RefusedSubject, notEnrolled(to))
+	case class != wire.ClassEvent && !l.Knows(to):
+		instead = refusal(from, m, gate.RefusedSubject, streams.NotEnrolled(to))
 	default:
-		if err := l.admit(class, quota.Message{Subject: m.Subject, Member: from.Member, Destination: to, Size: m.Size}); err != nil {
-			instead = refusal(from, m, gate.RefusedQuota, noShare(err))
+		if err := l.Admit(class, quota.Message{Subject: m.Subject, Member: from.Member, Destination: to, Size: m.Size}); err != nil {
+			instead = refusal(from, m, gate.RefusedQuota, streams.NoShare(err))
 		}
 	}
 	if instead != nil && pace == nil { // its answer takes time, too
@@ -189,9 +188,9 @@ func isAnswer(subject string) bool {
 	return ok
 }
 
-// knows reports whether an agent may be one of the network. One with a place is, even if an authority that was restored
+// Knows reports whether an agent may be one of the network. One with a place is, even if an authority that was restored
 // from a backup has lost its enrolment. Pipes are not enrolled.
-func (l *limits) knows(token string) bool {
+func (l *limits) Knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
 	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.Places.HasAgent(token)
 }
@@ -210,24 +209,7 @@ func refusal(from gate.Caller, m gate.Message, refused string, why *jetstream.AP
 	if m.Reply == "" {
 		return &gate.Instead{Subject: refused}
 	}
-	return &gate.Instead{Subject: wire.AskSubject(wire.Manager, from.Token), Reply: m.Reply, Body: append([]byte(refusedWord), streamError(why)...)}
+	return &gate.Instead{Subject: wire.AskSubject(wire.Manager, from.Token), Reply: m.Reply, Body: append([]byte(refusedWord), streams.StreamError(why)...)}
 }
 
 const refusedWord = "refused\n"
-
-// notEnrolled returns the error for a message to an agent that is not one of the network.
-func notEnrolled(to string) *jetstream.APIError {
-	return &jetstream.APIError{Code: 404, ErrorCode: streams.CodeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)}
-}
-
-// noShare returns the error of a stream for a message that is not admitted.
-func noShare(err error) *jetstream.APIError {
-	return &jetstream.APIError{Code: 503, ErrorCode: streams.CodeStoreMaxBytes, Description: err.Error()}
-}
-
-// streamError returns the answer of a stream that does not store a message.
-func streamError(why *jetstream.APIError) []byte {
-	return wire.Marshal(struct {
-		Error *jetstream.APIError `json:"error"`
-	}{why})
-}

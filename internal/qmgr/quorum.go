@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ferry/internal/qmgr/cluster"
 	"ferry/internal/qmgr/streams"
 )
 
@@ -13,7 +14,7 @@ func (s *Server) Passing() string {
 	if s.member == nil {
 		return ""
 	}
-	return s.member.passing()
+	return s.member.Passing()
 }
 
 // Quorum returns an error if messages can neither be stored nor delivered at present.
@@ -21,7 +22,7 @@ func (s *Server) Quorum() error {
 	if s.member == nil {
 		return nil
 	}
-	return s.member.quorum()
+	return s.member.Quorum()
 }
 
 // WaitQuorum returns when most members of the cluster are there and have agreed on its leader and on each queue's. It
@@ -30,7 +31,7 @@ func (s *Server) WaitQuorum(ctx context.Context, say func(string)) error {
 	if s.member == nil {
 		return nil
 	}
-	return s.member.wait(ctx, say)
+	return s.member.Wait(ctx, say)
 }
 
 // ownPatience is the Timeout of a process that connects to its own queue manager.
@@ -49,12 +50,12 @@ func (s *Server) Patience() time.Duration {
 func (s *Server) Members(ctx context.Context) ([]streams.Member, error) {
 	var linked []streams.Member
 	if s.forwarder != nil {
-		linked = s.forwarder.linked()
+		linked = s.forwarder.Linked()
 	}
 	if s.member == nil {
-		return append([]streams.Member{figuresOf(s.Store, s.URL(), nil).Member}, linked...), nil
+		return append([]streams.Member{cluster.FiguresOf(s.Store, s.URL(), nil).Member}, linked...), nil
 	}
-	all, err := s.member.all(ctx)
+	all, err := s.member.All(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/cluster"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -38,7 +39,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 
 	c.up[1].Shutdown()
 	c.up[2].Shutdown()
-	until(t, "one alone sees that it is", func() bool { return !c.up[0].member.now.Load().quorum })
+	until(t, "one alone sees that it is", func() bool { return !c.up[0].member.Now.Load().Quorum })
 	qmgrtest.WantKind(t, remove("QM3"), transfer.KindNoManager, "most members")
 	c.start(1)
 	c.whole(0, 1)
@@ -56,7 +57,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 
 	c.start(2) // an operator without news of the removal may start it
 	for _, n := range []int{0, 1} {
-		if err := c.up[n].member.admits("QM3"); err == nil || !strings.Contains(err.Error(), "was removed") {
+		if err := c.up[n].member.Admits("QM3"); err == nil || !strings.Contains(err.Error(), "was removed") {
 			t.Errorf("the removed one is let in: %v", err)
 		}
 	}
@@ -76,7 +77,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 	replicated(t, conn, commands.Durable)
 	until(t, "nothing is wrong", func() bool { return c.up[0].Passing() == "" && c.up[1].Passing() == "" && four.Passing() == "" })
 	for _, s := range []*Server{c.up[0], c.up[1], four} {
-		if here := s.member.now.Load().here; slices.Contains(here, "QM3") {
+		if here := s.member.Now.Load().Here; slices.Contains(here, "QM3") {
 			t.Errorf("connected to %s are %v", s.Name(), here)
 		}
 	}
@@ -95,10 +96,10 @@ func TestWhoRemovesMembers(t *testing.T) {
 	}
 }
 
-// peerID returns the name that servers use for each other.
+// cluster.PeerID returns the name that servers use for each other.
 func TestPeerID(t *testing.T) {
 	s := start(t, t.TempDir(), "")
-	if got, want := peerID(s.Name()), s.NS.Node(); got != want {
+	if got, want := cluster.PeerID(s.Name()), s.NS.Node(); got != want {
 		t.Errorf("%s is %q, not %q", s.Name(), got, want)
 	}
 }

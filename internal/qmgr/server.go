@@ -17,7 +17,9 @@ import (
 
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/claims"
+	"ferry/internal/qmgr/cluster"
 	"ferry/internal/qmgr/disk"
+	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/listen"
 	"ferry/internal/qmgr/places"
@@ -49,10 +51,10 @@ type ServerConfig struct {
 	// MaxStored is the limit of bytes of stored delivery, which are a part of MaxStore; 0: DefaultMaxStored, or as many
 	// as the other streams leave.
 	MaxStored int64
-	Clients   int          // connections at once; default 65,536
-	Guard     *Guard       // admits clients; nil: every client is admitted, under the name that it gives
-	Cluster   *Cluster     // its cluster; nil: none
-	Log       *slog.Logger // default: nothing is logged
+	Clients   int              // connections at once; default 65,536
+	Guard     *Guard           // admits clients; nil: every client is admitted, under the name that it gives
+	Cluster   *cluster.Cluster // its cluster; nil: none
+	Log       *slog.Logger     // default: nothing is logged
 
 	ChannelListen string            // HOST:PORT for the channels of other queue managers; "": none come in
 	Channels      []channel.Channel // to others, beside those that were defined before
@@ -75,10 +77,10 @@ type Server struct {
 	opts *server.Options // as it was started with
 	*disk.Store
 	channels  *channel.Channels
-	forwarder *forwarder // nil where there are no channels
+	forwarder *forward.Forwarder // nil where there are no channels
 	lock      *disk.DirLock
 	answers   *responder
-	member    *member // its part in a cluster; nil: it is in none
+	member    *cluster.Member // its part in a cluster; nil: it is in none
 	account   atomic.Pointer[claims.Admission]
 	unkept    bool // claims that Guard.Keep could not keep
 	tasks     sync.WaitGroup
@@ -113,12 +115,12 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 
-	s := &Server{cfg: cfg, lock: lock, Store: disk.New(disk.Config{Name: cfg.Name, Dir: cfg.Dir, MaxStore: cfg.MaxStore, Identity: cfg.identity(), Log: cfg.Log, Has: cfg.has, Started: openRoutes})}
+	s := &Server{cfg: cfg, lock: lock, Store: disk.New(disk.Config{Name: cfg.Name, Dir: cfg.Dir, MaxStore: cfg.MaxStore, Identity: cfg.identity(), Log: cfg.Log, Has: cfg.has, Started: cluster.OpenRoutes})}
 	if cfg.Guard != nil {
 		err = cfg.Guard.apply(s, opts)
 	}
 	if err == nil && cfg.Cluster != nil {
-		err = cfg.Cluster.apply(cfg.Name, cfg.identity(), func(name string) error { return s.member.admits(name) }, opts)
+		err = cfg.Cluster.Apply(cfg.Name, cfg.identity(), func(name string) error { return s.member.Admits(name) }, opts)
 	}
 	if err == nil {
 		s.channels, err = channel.OpenAll(s.channelsConfig())
@@ -242,11 +244,11 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if s.cfg.Cluster != nil {
 		var err error
-		if s.member, err = join(s.memberConfig()); err != nil {
+		if s.member, err = cluster.Join(s.memberConfig()); err != nil {
 			return err
 		}
 	} else if s.cfg.Listen != "" {
-		if err := alone(s.Store); err != nil {
+		if err := cluster.Alone(s.Store); err != nil {
 			return err
 		}
 		if err := s.Inspect(opts); errors.As(err, new(*transfer.Error)) {
@@ -285,17 +287,17 @@ func (s *Server) start(opts *server.Options) error {
 
 	s.answers, err = answerAbout(s)
 	if err == nil && s.member != nil {
-		if err = s.member.attend(s.answers.Conn); err == nil {
-			s.tasks.Go(s.member.watch)
-			s.tasks.Go(func() { s.member.tend(opts) })
-			s.tasks.Go(s.member.remember)
+		if err = s.member.Attend(s.answers.Conn); err == nil {
+			s.tasks.Go(s.member.Watch)
+			s.tasks.Go(func() { s.member.Tend(opts) })
+			s.tasks.Go(s.member.Remember)
 		}
 	}
 	if err == nil && s.listener != nil {
 		s.limits = newLimits(s) // before channels forward messages
 	}
 	if err == nil && s.cfg.Listen != "" {
-		if s.forwarder, err = startForwarder(s.forwardConfig()); err == nil {
+		if s.forwarder, err = forward.Start(s.forwardConfig()); err == nil {
 			s.answers.registrar.Hands(s.forwarder)
 		}
 	}
@@ -352,7 +354,7 @@ func (s *Server) mates() []string {
 	if s.member == nil {
 		return nil
 	}
-	return s.member.mates()
+	return s.member.Mates()
 }
 
 // routes returns the connected members of the queue manager's cluster, each with the number of its newest connection.
@@ -360,20 +362,20 @@ func (s *Server) routes() map[string]uint64 {
 	if s.member == nil {
 		return nil
 	}
-	return s.member.routes()
+	return s.member.Routes()
 }
 
-// memberConfig returns the configuration of the queue manager's part in a cluster.
-func (s *Server) memberConfig() memberConfig {
-	return memberConfig{s: s.Store, cluster: s.cfg.Cluster, url: s.URL, host: s.Host,
-		number: func() uint64 {
+// cluster.Config returns the configuration of the queue manager's part in a cluster.
+func (s *Server) memberConfig() cluster.Config {
+	return cluster.Config{Store: s.Store, Cluster: s.cfg.Cluster, URL: s.URL, Host: s.Host,
+		Number: func() uint64 {
 			if a := s.account.Load(); a != nil {
 				return claims.Number(a.Account)
 			}
 			return 0
 		},
-		claims: func() roles.Claims { return claimsOf(s) }, admit: s.admit,
-		ensure: func(ctx context.Context) error {
+		Claims: func() roles.Claims { return claimsOf(s) }, Admit: s.admit,
+		Ensure: func(ctx context.Context) error {
 			_, err := s.answers.registrar.Keeper.Ensure(ctx)
 			return err
 		}}
@@ -387,13 +389,13 @@ func (s *Server) channelsConfig() channel.Config {
 			if s.forwarder == nil {
 				return 0
 			}
-			return s.forwarder.waiting(s.forwarder.domainOf(peer))
+			return s.forwarder.Waiting(s.forwarder.DomainOf(peer))
 		}}
 }
 
-// forwardConfig returns the configuration of the queue manager's forwarder.
-func (s *Server) forwardConfig() forwardConfig {
-	cfg := forwardConfig{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.AccountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.NS,
+// forward.Config returns the configuration of the queue manager's forwarder.
+func (s *Server) forwardConfig() forward.Config {
+	cfg := forward.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.AccountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.NS,
 		Channels: s.channels, Places: s.channels.Places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Standing: func() string { return disk.StandingOf(s.Store) },
 		Found: func(finding string) bool { return s.Findings.Add(finding, time.Now()) }, Log: s.cfg.Log}
 	if s.cfg.Cluster != nil {
@@ -432,7 +434,7 @@ func (s *Server) Shutdown() {
 		} else if s.listener != nil {
 			s.listener.Close()
 		}
-		s.forwarder.stop()
+		s.forwarder.Stop()
 		s.answers.stop()
 		if s.NS != nil {
 			s.NS.Shutdown()

@@ -61,7 +61,7 @@ const (
 	OpQueue     op = "queue"
 	OpAdmit     op = "admit"   // not of keeper: Server.Admit
 	OpMembers   op = "members" // not of keeper: Server.Members
-	OpRemove    op = "remove"  // not of keeper: member.remove
+	OpRemove    op = "remove"  // not of keeper: cluster.Member.Remove
 	OpNotice    op = "notice"  // not of keeper: Server.noticed
 	OpPlace     op = "place"   // not of keeper: forwarder.come
 )

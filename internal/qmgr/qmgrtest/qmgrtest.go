@@ -99,7 +99,7 @@ func NoLeaks(t testing.TB) {
 			left = ""
 			for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 				if strings.Contains(g, "StartRouting") {
-					continue // see openRoutes
+					continue // see cluster.OpenRoutes
 				}
 				if strings.Contains(g, "nats-io/") || strings.Contains(g, "ferry/internal/qmgr") && !strings.Contains(g, "testing.tRunner") {
 					left += g + "\n\n"

@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 
@@ -114,4 +115,21 @@ func FailedCall(text string) syscall.Errno {
 		}
 	}
 	return 0
+}
+
+// NotEnrolled returns the error for a message to an agent that is not one of the network.
+func NotEnrolled(to string) *jetstream.APIError {
+	return &jetstream.APIError{Code: 404, ErrorCode: CodeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)}
+}
+
+// NoShare returns the error of a stream for a message that is not admitted.
+func NoShare(err error) *jetstream.APIError {
+	return &jetstream.APIError{Code: 503, ErrorCode: CodeStoreMaxBytes, Description: err.Error()}
+}
+
+// StreamError returns the answer of a stream that does not store a message.
+func StreamError(why *jetstream.APIError) []byte {
+	return wire.Marshal(struct {
+		Error *jetstream.APIError `json:"error"`
+	}{why})
 }

@@ -1,4 +1,4 @@
-package qmgr
+package forward
 
 import (
 	"context"
@@ -44,48 +44,48 @@ const (
 // placesLists bound the lists of all places that one queue manager begins. It asks for one after each connection of a channel.
 var placesLists = quota.Rate{Messages: 0.2, Bytes: 1, Burst: 100 * time.Second}
 
-func (f *forwarder) placesAfter(t placesTask) somePlaces {
-	all, next := f.places.After(t.After, placesPart)
+func (f *Forwarder) placesAfter(t placesTask) somePlaces {
+	all, next := f.Places.After(t.After, placesPart)
 	return somePlaces{V: 1, Places: all, Next: next}
 }
 
 // Came takes a place that the holder of the token asker has given. It returns the time of the latest known place of the
 // same identity.
-func (f *forwarder) Came(asker string, said []byte) (newest int64, err error) {
+func (f *Forwarder) Came(asker string, said []byte) (newest int64, err error) {
 	x, _, err := places.ReadPlace(said)
-	if err == nil && (f.places.Identity == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.Self) {
+	if err == nil && (f.Places.Identity == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.Places.Self) {
 		err = transfer.Errorf(transfer.KindDenied, "the place of %s names queue manager %s, and this is %s", x.Who, x.At, f.cfg.Name)
 	}
 	if err == nil {
-		err = f.placed(said)
+		err = f.Placed(said)
 	}
 	if err != nil {
 		f.quiet.Dropped(errands.Shortened(asker, streams.MaxToken), "take place of client failed", "error", err)
 		return 0, err
 	}
-	return f.places.Made(x.Who.Token()), nil
+	return f.Places.Made(x.Who.Token()), nil
 }
 
-// placed takes a place. A new one goes to all queue managers.
-func (f *forwarder) placed(said []byte) error {
-	x, fresh, err := f.places.Take(said)
+// Placed takes a place. A new one goes to all queue managers.
+func (f *Forwarder) Placed(said []byte) error {
+	x, fresh, err := f.Places.Take(said)
 	if err != nil || !fresh {
 		return err
 	}
 	f.noticePlace(&x)
-	return f.own.NATS().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
+	return f.Own.NATS().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
 }
 
 // noticePlace has the stored messages of an identity that has moved forwarded.
-func (f *forwarder) noticePlace(x *identity.Place) {
+func (f *Forwarder) noticePlace(x *identity.Place) {
 	if _, away := f.elsewhere(x.Who.Token()); away && x.Who.Role != identity.Manager {
 		f.moved(x.Who.Token())
 	}
 }
 
 // came hears a place, from a channel of this queue manager or of another member of the cluster.
-func (f *forwarder) came(m *nats.Msg) {
-	x, _, err := f.places.Take(errands.Unpacked(m.Data))
+func (f *Forwarder) came(m *nats.Msg) {
+	x, _, err := f.Places.Take(errands.Unpacked(m.Data))
 	if err != nil {
 		f.quiet.Dropped(errands.Shortened(wire.LastToken(m.Subject), streams.MaxToken), "read place failed", "error", err)
 		return
@@ -95,8 +95,8 @@ func (f *forwarder) came(m *nats.Msg) {
 
 // place publishes the places of this queue manager, until stop. It asks new peers for the places that they know, and
 // also cluster members with new routes: a message may have been lost before.
-func (f *forwarder) place() {
-	f.places.Read()
+func (f *Forwarder) place() {
+	f.Places.Read()
 	said, kept := map[string]time.Time{}, time.Now()
 	type answer struct {
 		of    string
@@ -118,9 +118,9 @@ func (f *forwarder) place() {
 		})
 	}
 	for {
-		for peer := range f.places.Unasked() {
+		for peer := range f.Places.Unasked() {
 			began := time.Now()
-			ask(peer, func() { f.places.Asked(peer, began) })
+			ask(peer, func() { f.Places.Asked(peer, began) })
 		}
 		for name, newest := range f.cfg.Routes() {
 			if routes[name] != newest {
@@ -129,7 +129,7 @@ func (f *forwarder) place() {
 		}
 		f.tellJoined(said)
 		if time.Since(kept) > places.PlacesKeep {
-			f.places.Keep()
+			f.Places.Keep()
 			kept = time.Now()
 		}
 		select {
@@ -142,28 +142,28 @@ func (f *forwarder) place() {
 				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.of, "error", a.err)
 			}
 		case <-time.After(errands.PlacesAgain):
-		case <-f.places.Turned:
+		case <-f.Places.Turned:
 		case <-f.ctx.Done():
-			f.places.Keep()
+			f.Places.Keep()
 			return
 		}
 	}
 }
 
 // tellJoined publishes the places of this queue manager, each at once and every errands.PlaceEvery. said has the times.
-func (f *forwarder) tellJoined(said map[string]time.Time) {
+func (f *Forwarder) tellJoined(said map[string]time.Time) {
 	now := time.Now()
 	tell := func(name string, member bool) {
 		if now.Sub(said[name]) < errands.PlaceEvery {
 			return
 		}
-		x, err := f.places.Identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: f.cfg.Cluster, Member: member})
+		x, err := f.Places.Identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: f.cfg.Cluster, Member: member})
 		var text []byte
 		if err == nil {
 			text, err = json.Marshal(x)
 		}
 		if err == nil {
-			err = f.placed(text)
+			err = f.Placed(text)
 		}
 		if err != nil {
 			f.quiet.Warn("publish place of queue manager failed", "queue_manager", name, "error", err)
@@ -171,7 +171,7 @@ func (f *forwarder) tellJoined(said map[string]time.Time) {
 		}
 		said[name] = now
 	}
-	peers := f.places.Peers()
+	peers := f.Places.Peers()
 	for name := range said {
 		if !peers[name] && now.Sub(said[name]) >= errands.PlaceEvery {
 			delete(said, name)
@@ -186,9 +186,9 @@ func (f *forwarder) tellJoined(said map[string]time.Time) {
 }
 
 // askPlaces asks a queue manager for the places that it knows, and passes on new ones.
-func (f *forwarder) askPlaces(peer string) error {
+func (f *Forwarder) askPlaces(peer string) error {
 	for after := ""; ; {
-		data, err := json.Marshal(batch{V: 1, Places: &placesTask{after}})
+		data, err := json.Marshal(Batch{V: 1, Places: &placesTask{after}})
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (f *forwarder) askPlaces(peer string) error {
 			return err
 		}
 		for _, said := range some.Places {
-			if err := f.placed(said); err != nil {
+			if err := f.Placed(said); err != nil {
 				f.quiet.Dropped(peer, "read place failed", "error", err)
 			}
 		}
@@ -208,14 +208,14 @@ func (f *forwarder) askPlaces(peer string) error {
 	}
 }
 
-func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
-	nc := f.own.NATS()
+func (f *Forwarder) askPart(peer string, data []byte, into *somePlaces) error {
+	nc := f.Own.NATS()
 	sub, err := nc.SubscribeSync(f.inbox(peer))
 	if err != nil {
 		return err
 	}
 	defer sub.Unsubscribe()
-	if err := nc.PublishRequest(wire.ForwardSubject(peer, f.places.Self), sub.Subject, data); err != nil {
+	if err := nc.PublishRequest(wire.ForwardSubject(peer, f.Places.Self), sub.Subject, data); err != nil {
 		return err
 	}
 	var g errands.Gathering

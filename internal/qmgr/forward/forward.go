@@ -1,4 +1,4 @@
-package qmgr
+package forward
 
 import (
 	"context"
@@ -29,15 +29,15 @@ import (
 	"ferry/internal/wire"
 )
 
-// A forwarder forwards messages that are stored here for agents, and for coordination, at other queue managers: a
+// A Forwarder forwards messages that are stored here for agents, and for coordination, at other queue managers: a
 // message leaves the store when the queue manager there has acknowledged that it has stored it. The places tell the
 // queue manager of an agent. A message whose acknowledgement is lost arrives twice, as other stored messages do.
 //
 // There is no reader for each agent that is elsewhere: messages are looked up by their subjects and deleted by their
 // numbers.
-type forwarder struct {
-	cfg   forwardConfig
-	own   *own.Conn
+type Forwarder struct {
+	cfg   Config
+	Own   *own.Conn
 	data  *own.Conn // in the account for data; nil in a network without identities
 	self  string    // the token of the queue manager, or of its cluster
 	log   *slog.Logger
@@ -45,19 +45,19 @@ type forwarder struct {
 
 	secret  string
 	inboxes inboxCounter
-	*announcer
+	*Announcer
 
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 	wake  chan struct{}
 
-	places *places.Places
+	Places *places.Places
 
-	mu      sync.Mutex
+	Mu      sync.Mutex
 	due     map[string]int       // by the addressee's token: how many looks are left after a message was stored
 	waits   map[string]int       // by the queue manager's token: how many messages waited at the last look
-	blocked map[string]time.Time // by the queue manager's token, or an agent's behind blockedAgent: no attempts until then
+	Blocked map[string]time.Time // by the queue manager's token, or an agent's behind blockedAgent: no attempts until then
 }
 
 const blockedAgent = "agent "
@@ -65,7 +65,7 @@ const blockedAgent = "agent "
 // Limits and times of forwarding.
 const (
 	forwardBytes  = 64 << 10 // bytes of messages in one batch, unless one message is larger
-	forwardMost   = 64       // messages in one batch
+	ForwardMost   = 64       // messages in one batch
 	forwardWait   = 30 * time.Second
 	forwardAgain  = time.Second           // after a batch was not taken
 	forwardLook   = 5 * time.Second       // between two looks at everything
@@ -74,8 +74,8 @@ const (
 	forwardAtOnce = 8
 )
 
-// A forwardConfig describes the queue manager that forwards messages.
-type forwardConfig struct {
+// A Config describes the queue manager that forwards messages.
+type Config struct {
 	Name      string
 	Domain    string             // its token, or that of its cluster
 	Cluster   string             // its cluster; "": none
@@ -86,7 +86,7 @@ type forwardConfig struct {
 	NS        *server.Server
 	Channels  *channel.Channels
 	Places    *places.Places
-	Limits    forwardLimits            // nil: there are none
+	Limits    Limits                   // nil: there are none
 	Mates     func() []string          // the names of the other members of its cluster
 	Routes    func() map[string]uint64 // the connected ones, with the number of the newest connection of each
 	// Take has an errand of the holder of a token done, in its turn.
@@ -98,30 +98,30 @@ type forwardConfig struct {
 	Log   *slog.Logger
 }
 
-// forwardLimits bound the messages that other queue managers forward.
-type forwardLimits interface {
-	// knows reports whether an agent, by its token, may be one of the network.
-	knows(token string) bool
-	// admit charges a message for a stream.
-	admit(class wire.Class, m quota.Message) error
+// Limits bound the messages that other queue managers forward.
+type Limits interface {
+	// Knows reports whether an agent, by its token, may be one of the network.
+	Knows(token string) bool
+	// Admit charges a message for a stream.
+	Admit(class wire.Class, m quota.Message) error
 }
 
-// startForwarder starts to forward messages, and to take them from others.
-func startForwarder(cfg forwardConfig) (*forwarder, error) {
-	f := &forwarder{cfg: cfg, places: cfg.Places, own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: errands.NewSecret(), wake: make(chan struct{}, 1),
-		due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
+// Start starts to forward messages, and to take them from others.
+func Start(cfg Config) (*Forwarder, error) {
+	f := &Forwarder{cfg: cfg, Places: cfg.Places, Own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: errands.NewSecret(), wake: make(chan struct{}, 1),
+		due: map[string]int{}, waits: map[string]int{}, Blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
-	f.announcer = newAnnouncer(f)
+	f.Announcer = newAnnouncer(f)
 	desk := newForwardDesk(f)
 	hears := map[string]nats.MsgHandler{
-		wire.AllManagers:                      f.announced,
+		wire.AllManagers:                      f.Announced,
 		wire.AllForwarded(f.self):             desk.asked,
 		wire.AllForwarded(cfg.Channels.Token): desk.asked,
 		"ferry.command.*.*":                   f.stored,
 		"ferry.control.*.*":                   f.stored,
 	}
 	if cfg.Identity == nil {
-		hears[wire.AllBeats] = f.beat
+		hears[wire.AllBeats] = f.Beat
 	} else {
 		hears[wire.AllPlaces] = f.came
 	}
@@ -130,7 +130,7 @@ func startForwarder(cfg forwardConfig) (*forwarder, error) {
 		if subject == wire.AllForwarded(f.self) {
 			group = "forward" // one of them stores it
 		}
-		if err := f.own.Subscribe(subject, group, h); err != nil {
+		if err := f.Own.Subscribe(subject, group, h); err != nil {
 			f.end()
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func startForwarder(cfg forwardConfig) (*forwarder, error) {
 			err = f.data.Subscribe(wire.AllShelved(f.self), "store", f.shelve)
 		}
 		if err != nil {
-			f.stop()
+			f.Stop()
 			return nil, err
 		}
 	}
@@ -155,7 +155,7 @@ func startForwarder(cfg forwardConfig) (*forwarder, error) {
 	return f, nil
 }
 
-func (f *forwarder) stop() {
+func (f *Forwarder) Stop() {
 	if f != nil {
 		f.end()
 		f.tasks.Wait()
@@ -164,10 +164,10 @@ func (f *forwarder) stop() {
 }
 
 // poke has everything looked at soon.
-func (f *forwarder) poke() { sleep.Wake(f.wake) }
+func (f *Forwarder) poke() { sleep.Wake(f.wake) }
 
-// beat takes an agent's place from its heartbeat, in a network without identities.
-func (f *forwarder) beat(m *nats.Msg) {
+// Beat takes an agent's place from its heartbeat, in a network without identities.
+func (f *Forwarder) Beat(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var report struct {
 		Beat struct {
@@ -181,28 +181,28 @@ func (f *forwarder) beat(m *nats.Msg) {
 	if len(token) > streams.MaxToken || len(at) > streams.MaxToken {
 		return
 	}
-	if f.places.Hear(token, at, time.Now()) {
+	if f.Places.Hear(token, at, time.Now()) {
 		f.moved(token)
 	}
 }
 
 // moved has the messages of an agent forwarded soon.
-func (f *forwarder) moved(token string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Forwarder) moved(token string) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	f.due[token] = forwardLooks
 	f.poke()
 }
 
 // elsewhere returns the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is
 // this one, or not known.
-func (f *forwarder) elsewhere(token string) (at string, ok bool) {
-	at = f.whereIs(token)
+func (f *Forwarder) elsewhere(token string) (at string, ok bool) {
+	at = f.WhereIs(token)
 	return at, at != "" && at != f.self
 }
 
 // stored hears of messages that are stored here, to forward them at once.
-func (f *forwarder) stored(m *nats.Msg) {
+func (f *Forwarder) stored(m *nats.Msg) {
 	parts := strings.SplitN(m.Subject, ".", 4)
 	if _, ok := f.elsewhere(parts[2]); ok {
 		f.moved(parts[2])
@@ -210,13 +210,13 @@ func (f *forwarder) stored(m *nats.Msg) {
 }
 
 // run hands commands on until stop.
-func (f *forwarder) run() {
+func (f *Forwarder) run() {
 	t := time.NewTimer(forwardLook)
 	defer t.Stop()
 	pause, looked := forwardSoon, time.Time{}
 	for {
 		if time.Since(looked) >= forwardLook {
-			f.forget(time.Now())
+			f.Forget(time.Now())
 			if f.leads(streams.StreamCommand) {
 				f.lookAtAll()
 			}
@@ -247,17 +247,17 @@ func (f *forwarder) run() {
 
 // leads reports whether this queue manager forwards the messages of a stream. In a cluster, that is the leader of the
 // stream.
-func (f *forwarder) leads(stream streams.Stream) bool {
+func (f *Forwarder) leads(stream streams.Stream) bool {
 	return f.cfg.Cluster == "" || f.cfg.NS.JetStreamIsStreamLeader(f.cfg.Account, string(stream))
 }
 
 // lookAtAll finds the stored messages for agents that are connected elsewhere.
-func (f *forwarder) lookAtAll() {
+func (f *Forwarder) lookAtAll() {
 	ctx, cancel := context.WithTimeout(f.ctx, streams.APITimeout)
 	defer cancel()
 	subjects := map[string]uint64{}
 	for _, stream := range streams.CommandStreams {
-		st, err := f.own.JS().Stream(ctx, string(stream))
+		st, err := f.Own.JS().Stream(ctx, string(stream))
 		if err != nil || st.CachedInfo().State.Msgs == 0 {
 			continue
 		}
@@ -267,8 +267,8 @@ func (f *forwarder) lookAtAll() {
 		}
 		maps.Copy(subjects, info.State.Subjects)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	clear(f.waits)
 	for subject, n := range subjects {
 		parts := strings.SplitN(subject, ".", 4)
@@ -282,17 +282,17 @@ func (f *forwarder) lookAtAll() {
 	}
 }
 
-// forget drops queue managers and identities that have been silent for long.
-func (f *forwarder) forget(now time.Time) {
-	f.announcer.forget(now)
-	f.places.Forget(now)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	maps.DeleteFunc(f.blocked, func(_ string, until time.Time) bool { return now.After(until) })
+// Forget drops queue managers and identities that have been silent for long.
+func (f *Forwarder) Forget(now time.Time) {
+	f.Announcer.forget(now)
+	f.Places.Forget(now)
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	maps.DeleteFunc(f.Blocked, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
 // noticed does the work of Server.noticed for findings that other queue managers cause: it logs one line in a minute.
-func (f *forwarder) noticed(format string, args ...any) {
+func (f *Forwarder) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
 	if f.cfg.Found(finding) {
 		f.quiet.Warn("the queue manager is degraded", "error", finding)
@@ -300,8 +300,8 @@ func (f *forwarder) noticed(format string, args ...any) {
 }
 
 // handOn forwards the messages that are due, and reports whether more may be due soon.
-func (f *forwarder) handOn() (again bool) {
-	f.mu.Lock()
+func (f *Forwarder) handOn() (again bool) {
+	f.Mu.Lock()
 	type errandOf struct{ token, to string }
 	var all []errandOf
 	for token, looks := range f.due {
@@ -310,7 +310,7 @@ func (f *forwarder) handOn() (again bool) {
 			delete(f.due, token)
 			continue
 		}
-		if now := time.Now(); now.Before(f.blocked[at]) || now.Before(f.blocked[blockedAgent+token]) {
+		if now := time.Now(); now.Before(f.Blocked[at]) || now.Before(f.Blocked[blockedAgent+token]) {
 			again = true
 			continue
 		}
@@ -318,7 +318,7 @@ func (f *forwarder) handOn() (again bool) {
 		again = again || looks > 1
 		all = append(all, errandOf{token, at})
 	}
-	f.mu.Unlock()
+	f.Mu.Unlock()
 
 	slots := make(chan struct{}, forwardAtOnce)
 	var wg sync.WaitGroup
@@ -326,15 +326,15 @@ func (f *forwarder) handOn() (again bool) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := f.drain(e.token, e.to); err != nil && f.ctx.Err() == nil {
-				f.mu.Lock()
+			if err := f.Drain(e.token, e.to); err != nil && f.ctx.Err() == nil {
+				f.Mu.Lock()
 				key := e.to
 				if isHeld(err) {
 					key = blockedAgent + e.token
 				}
-				f.blocked[key] = time.Now().Add(forwardAgain)
+				f.Blocked[key] = time.Now().Add(forwardAgain)
 				f.due[e.token] = forwardLooks
-				f.mu.Unlock()
+				f.Mu.Unlock()
 				f.quiet.Log(slog.LevelInfo, "messages wait for another queue manager", "queue_manager", e.to, "error", err)
 			}
 		})
@@ -343,12 +343,12 @@ func (f *forwarder) handOn() (again bool) {
 	return again
 }
 
-// drain forwards the messages that are stored for an agent: commands before requests, as a command may withdraw one.
+// Drain forwards the messages that are stored for an agent: commands before requests, as a command may withdraw one.
 // err is the reason why messages are left.
-func (f *forwarder) drain(token, to string) (err error) {
+func (f *Forwarder) Drain(token, to string) (err error) {
 	held := map[string]bool{} // authors without room or without a place there
 	for _, q := range []streams.Queue{{Stream: streams.StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: streams.StreamCommand, Filter: "ferry.command." + token + ".>"}} {
-		st, missing := f.own.JS().Stream(f.ctx, string(q.Stream))
+		st, missing := f.Own.JS().Stream(f.ctx, string(q.Stream))
 		if missing != nil {
 			return err // there is none, or not now
 		}
@@ -392,7 +392,7 @@ func (f *forwarder) drain(token, to string) (err error) {
 
 // never reports whether a message can never be forwarded. It is dropped then, so that it does not hold up those behind
 // it.
-func (f *forwarder) never(err error, subject string) bool {
+func (f *Forwarder) never(err error, subject string) bool {
 	if k := transfer.KindOf(err); k != transfer.KindMalformed && k != transfer.KindTooLarge {
 		return false
 	}
@@ -402,9 +402,9 @@ func (f *forwarder) never(err error, subject string) bool {
 
 // gather reads the first messages of each of some subjects, and their numbers. Those of an author without a place here wait until it
 // is here again.
-func (f *forwarder) gather(st jetstream.Stream, subjects []string) (b batch, seqs []uint64, err error) {
-	b = batch{V: 1}
-	bytes, most := 0, max(1, forwardMost/max(1, len(subjects)))
+func (f *Forwarder) gather(st jetstream.Stream, subjects []string) (b Batch, seqs []uint64, err error) {
+	b = Batch{V: 1}
+	bytes, most := 0, max(1, ForwardMost/max(1, len(subjects)))
 	for _, subject := range subjects {
 		if !f.prove(&b, wire.LastToken(subject)) {
 			continue
@@ -417,10 +417,10 @@ func (f *forwarder) gather(st jetstream.Stream, subjects []string) (b batch, seq
 			if err != nil {
 				return b, nil, err
 			}
-			if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes || len(seqs) == forwardMost {
+			if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes || len(seqs) == ForwardMost {
 				return b, seqs, nil
 			}
-			b.Messages = append(b.Messages, forwarded{m.Subject, idOf(m.Header), m.Data})
+			b.Messages = append(b.Messages, Forwarded{m.Subject, idOf(m.Header), m.Data})
 			seqs = append(seqs, m.Sequence)
 			seq = m.Sequence + 1
 		}
@@ -429,21 +429,21 @@ func (f *forwarder) gather(st jetstream.Stream, subjects []string) (b batch, seq
 }
 
 // send sends a batch to another queue manager. The first n of its messages are stored there, but for the held ones.
-func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
+func (f *Forwarder) send(to string, b Batch) (n int, held []int, err error) {
 	data, err := json.Marshal(b)
 	if err != nil {
 		return 0, nil, err
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+errands.Slowest(len(data)))
 	defer cancel()
-	answer, err := errands.Request(ctx, f.own.NATS(), wire.ForwardSubject(to, f.places.Self), f.inbox(to), data)
+	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(to, f.Places.Self), f.inbox(to), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	var r batchResult
+	var r BatchResult
 	if err := json.Unmarshal(answer, &r); err != nil || r.V != 1 || r.Stored < 0 || r.Stored > len(b.Messages) || len(r.Held) > len(b.Messages)-r.Stored {
 		return 0, nil, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", to)
 	}
@@ -458,24 +458,24 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 }
 
 // inbox returns a subject for the answer of one queue manager, or of a member of one cluster, by its token.
-func (f *forwarder) inbox(of string) string {
+func (f *Forwarder) inbox(of string) string {
 	return wire.InboxSubject(wire.Manager, errands.StoreToken+of, errands.SecretFor(f.secret, of), f.inboxes.Add(1))
 }
 
 // Stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
-func (f *forwarder) Stays(token string) bool {
+func (f *Forwarder) Stays(token string) bool {
 	if len(f.cfg.Channels.List()) == 0 {
 		return true
 	}
-	return f.places.Stays(token)
+	return f.Places.Stays(token)
 }
 
-// waiting returns the number of messages that wait for another queue manager.
-func (f *forwarder) waiting(to string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// Waiting returns the number of messages that wait for another queue manager.
+func (f *Forwarder) Waiting(to string) int {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	return f.waits[to]
 }
 
 // pause waits for d, and reports whether the forwarder is still open.
-func (f *forwarder) pause(d time.Duration) bool { return !sleep.For(f.ctx, d, nil) }
+func (f *Forwarder) pause(d time.Duration) bool { return !sleep.For(f.ctx, d, nil) }

@@ -1,26 +1,29 @@
-package qmgr
+package forward
 
 import (
 	"context"
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/turns"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// A batch holds the messages, or the task, that a queue manager forwards at once.
-type batch struct {
+// A Batch holds the messages, or the task, that a queue manager forwards at once.
+type Batch struct {
 	V        int         `json:"v"`
-	Messages []forwarded `json:"messages"`
-	Store    *farTask    `json:"store,omitempty"`  // instead of messages
+	Messages []Forwarded `json:"messages"`
+	Store    *FarTask    `json:"store,omitempty"`  // instead of messages
 	Places   *placesTask `json:"places,omitempty"` // likewise
 	// Proofs are identity.Places. They show that each author of a message, and the asker of Store, was at the sending queue manager.
 	Proofs []json.RawMessage `json:"proofs,omitempty"`
@@ -28,26 +31,26 @@ type batch struct {
 
 // prove adds the proof of an identity to a batch. It reports whether the forwarder has one. A network without
 // identities needs none.
-func (f *forwarder) prove(b *batch, token string) bool {
-	if f.places.Identity == nil {
+func (f *Forwarder) prove(b *Batch, token string) bool {
+	if f.Places.Identity == nil {
 		return true
 	}
-	proof := f.places.ProofOf(token)
+	proof := f.Places.ProofOf(token)
 	if proof != nil && !slices.ContainsFunc(b.Proofs, func(other json.RawMessage) bool { return string(other) == string(proof) }) {
 		b.Proofs = append(b.Proofs, proof)
 	}
 	return proof != nil
 }
 
-type forwarded struct {
+type Forwarded struct {
 	Subject string `json:"subject"`
 	ID      string `json:"id,omitempty"` // Nats-Msg-Id
 	Data    []byte `json:"data"`
 }
 
-// A batchResult is the number of messages of a batch that were stored. The others are those of Held, and all behind the
+// A BatchResult is the number of messages of a batch that were stored. The others are those of Held, and all behind the
 // last one of both. Error is the reason.
-type batchResult struct {
+type BatchResult struct {
 	V      int `json:"v"`
 	Stored int `json:"stored"`
 	// Held are the messages, by their places in the batch, that are not stored at present. Their author has no room or no place.
@@ -57,21 +60,21 @@ type batchResult struct {
 }
 
 // readBatch reads a batch from another queue manager.
-func readBatch(data []byte) (b batch, err error) {
+func readBatch(data []byte) (b Batch, err error) {
 	if err := json.Unmarshal(data, &b); err != nil || b.V != 1 {
 		return b, transfer.Errorf(transfer.KindVersion, "a batch of messages that is handed on cannot be read")
 	}
-	if len(b.Messages) > forwardMost {
-		return b, transfer.Errorf(transfer.KindTooLarge, "%d messages are too many to hand on; the limit is %d", len(b.Messages), forwardMost)
+	if len(b.Messages) > ForwardMost {
+		return b, transfer.Errorf(transfer.KindTooLarge, "%d messages are too many to hand on; the limit is %d", len(b.Messages), ForwardMost)
 	}
-	if len(b.Proofs) > forwardMost {
-		return b, transfer.Errorf(transfer.KindTooLarge, "%d proofs are too many; the limit is %d", len(b.Proofs), forwardMost)
+	if len(b.Proofs) > ForwardMost {
+		return b, transfer.Errorf(transfer.KindTooLarge, "%d proofs are too many; the limit is %d", len(b.Proofs), ForwardMost)
 	}
 	return b, nil
 }
 
 // check returns nil for a message that may be forwarded.
-func (x *forwarded) check() error {
+func (x *Forwarded) check() error {
 	t := strings.Split(x.Subject, ".")
 	tokens := map[string]int{"command": 4, "control": 4, "event": 3}
 	if slices.ContainsFunc(append(t, x.ID), func(token string) bool { return len(token) > streams.MaxToken }) {
@@ -94,7 +97,7 @@ func idOf(h nats.Header) string {
 
 // store stores the messages of a batch in their order, and returns their number. The requests and commands of an author
 // without room or without a place are held; err is the reason.
-func (f *forwarder) store(b batch, from string) (stored int, held []int, err error) {
+func (f *Forwarder) store(b Batch, from string) (stored int, held []int, err error) {
 	ctx, cancel := context.WithTimeout(f.ctx, streams.APITimeout)
 	defer cancel()
 	holds := map[string]bool{} // the subjects of messages that are held
@@ -128,23 +131,23 @@ func isHeld(err error) bool {
 }
 
 // storeOne stores a message that another queue manager forwards.
-func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.RawMessage, from string) error {
+func (f *Forwarder) storeOne(ctx context.Context, x *Forwarded, proofs []json.RawMessage, from string) error {
 	if err := x.check(); err != nil {
 		return err
 	}
 	author := wire.LastToken(x.Subject)
-	if f.places.Identity != nil {
+	if f.Places.Identity != nil {
 		var err error
-		if author, err = f.places.Proves(proofs, author, from, places.PlaceProof); err != nil {
+		if author, err = f.Places.Proves(proofs, author, from, places.PlaceProof); err != nil {
 			return err
 		}
 	}
 	class, to := wire.ClassOf(x.Subject)
-	if class != wire.ClassEvent && f.cfg.Limits != nil && !f.cfg.Limits.knows(to) {
+	if class != wire.ClassEvent && f.cfg.Limits != nil && !f.cfg.Limits.Knows(to) {
 		return transfer.Errorf(transfer.KindUnknownAgent, "no agent %.80s is enrolled in this network", to)
 	}
 	if f.cfg.Limits != nil {
-		if err := f.cfg.Limits.admit(class, quota.Message{Subject: x.Subject, Member: author, Destination: to, Via: from, Size: len(x.Data)}); err != nil {
+		if err := f.cfg.Limits.Admit(class, quota.Message{Subject: x.Subject, Member: author, Destination: to, Via: from, Size: len(x.Data)}); err != nil {
 			return err
 		}
 	}
@@ -153,12 +156,78 @@ func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.Ra
 		// Another queue manager may have given the same ID to another message here.
 		m.Header.Set(nats.MsgIdHdr, "forwarded."+from+"."+x.ID)
 	}
-	_, err := f.own.JS().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+	_, err := f.Own.JS().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 	if streams.IsMissing(err) {
-		library := streams.Library{JS: f.own.JS, AckWait: streams.AckWait, MaxStored: f.cfg.MaxStored}
+		library := streams.Library{JS: f.Own.JS, AckWait: streams.AckWait, MaxStored: f.cfg.MaxStored}
 		if _, err = library.Ensure(ctx); err == nil {
-			_, err = f.own.JS().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+			_, err = f.Own.JS().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 		}
 	}
 	return err
+}
+
+// A forwardDesk takes the questions of other queue managers: batches of messages, tasks with stored data, and lists of
+// places. The queue managers take turns. In one queue for all, the questions of one queue manager had held up the
+// requests that others forwarded.
+type forwardDesk struct {
+	*Forwarder
+	turns *turns.Queue[*nats.Msg]
+	lists *quota.Pace // of the lists of all places, by the queue manager that asks
+}
+
+func newForwardDesk(f *Forwarder) *forwardDesk {
+	return &forwardDesk{f, turns.New[*nats.Msg](), quota.NewPace(placesLists)}
+}
+
+// asked has a question wait for the turn of its queue manager. A queue manager beyond its room gets no answer, and asks
+// again.
+func (d *forwardDesk) asked(m *nats.Msg) {
+	from := wire.LastToken(m.Subject)
+	if m.Reply != "" && !d.turns.Add(from, len(m.Data)+len(m.Subject), m) {
+		d.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "too many questions of a queue manager wait")
+	}
+}
+
+// run takes questions, one at a time, until the forwarder stops.
+func (d *forwardDesk) run() {
+	for d.ctx.Err() == nil {
+		if m, ok := d.turns.Take(); ok {
+			d.take(m)
+			continue
+		}
+		select {
+		case <-d.turns.Wake():
+		case <-d.ctx.Done():
+		}
+	}
+}
+
+// take answers a question. It stores the messages that another queue manager forwards.
+func (d *forwardDesk) take(m *nats.Msg) {
+	r := BatchResult{V: 1}
+	from := wire.LastToken(m.Subject)
+	b, err := readBatch(errands.Unpacked(m.Data))
+	switch {
+	case err != nil:
+	case b.Store != nil:
+		d.doFar(&b, from, func(answer []byte) { m.Respond(answer) })
+		return
+	case b.Places != nil:
+		if b.Places.After == "" && !d.lists.Allow(from, 0, time.Now()) {
+			d.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "too many questions for all places")
+			return // the asker repeats its question
+		}
+		if answer, err := json.Marshal(d.placesAfter(*b.Places)); err == nil {
+			errands.AnswerInParts(d.Own.NATS(), m.Reply, answer) // likewise
+		}
+		return
+	default:
+		r.Stored, r.Held, err = d.store(b, from)
+	}
+	if err != nil {
+		r.Error = transfer.AsError(err)
+	}
+	if answer, err := json.Marshal(r); err == nil {
+		m.Respond(answer)
+	}
 }

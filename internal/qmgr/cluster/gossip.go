@@ -1,4 +1,4 @@
-package qmgr
+package cluster
 
 import (
 	"encoding/json"
@@ -25,6 +25,7 @@ const (
 	figureSubject = "ferry.member.figures" // a question
 
 	helloEvery  = 3 * time.Second
+	maxHello    = 4 << 10 // bytes
 	claimsPause = 500 * time.Millisecond
 )
 
@@ -49,82 +50,82 @@ type claimsNote struct {
 	Claims  roles.Claims `json:"claims"`
 }
 
-// attend has a member hear the others. own is the connection of the queue manager to itself.
-func (m *member) attend(own *own.Conn) error {
+// Attend has a member hear the others. own is the connection of the queue manager to itself.
+func (m *Member) Attend(own *own.Conn) error {
 	m.own = own
-	err := own.Subscribe(helloSubject, "", m.heard)
+	err := own.Subscribe(helloSubject, "", m.Heard)
 	err2 := own.Subscribe(claimsSubject, "", m.admitted)
 	err3 := own.Subscribe(figureSubject, "", func(msg *nats.Msg) {
-		if data, err := json.Marshal(figuresOf(m.s, m.hostURL(), m)); err == nil && msg.Reply != "" && string(msg.Data) == m.cluster.Name {
+		if data, err := json.Marshal(FiguresOf(m.Store, m.hostURL(), m)); err == nil && msg.Reply != "" && string(msg.Data) == m.Cluster.Name {
 			msg.Respond(data)
 		}
 	})
 	return errors.Join(err, err2, err3)
 }
 
-func (m *member) publish(subject string, v any) {
+func (m *Member) publish(subject string, v any) {
 	data, err := json.Marshal(v)
 	if err == nil {
 		err = m.own.NATS().Publish(subject, data)
 	}
 	if err != nil {
-		m.s.Cfg.Log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))
+		m.Store.Cfg.Log.Debug("the other members of the cluster are not told something", slog.String("subject", subject), slog.Any("error", err))
 	}
 }
 
 // hello publishes the hello of this member.
-func (m *member) hello() {
-	h := hello{V: 1, Cluster: m.cluster.Name, Name: m.s.Cfg.Name, URL: m.hostURL(), Version: server.VERSION, MaxPayload: streams.MaxPayload}
+func (m *Member) hello() {
+	h := hello{V: 1, Cluster: m.Cluster.Name, Name: m.Store.Cfg.Name, URL: m.hostURL(), Version: server.VERSION, MaxPayload: streams.MaxPayload}
 	m.mu.Lock()
-	h.Removed = m.note.Removed
+	h.Removed = m.Note.Removed
 	m.mu.Unlock()
-	h.Number = m.number()
+	h.Number = m.Number()
 	m.publish(helloSubject, h)
 }
 
-// heard takes the hello of another member. A member with older claims than this one was away when the authority
+// Heard takes the hello of another member. A member with older claims than this one was away when the authority
 // published the newer ones. It receives them then.
-func (m *member) heard(msg *nats.Msg) {
+func (m *Member) Heard(msg *nats.Msg) {
 	var h hello
-	if len(msg.Data) > maxAnnouncement {
+	if len(msg.Data) > maxHello {
 		return
 	}
-	if err := json.Unmarshal(msg.Data, &h); err != nil || h.V != 1 || h.Cluster != m.cluster.Name || h.Name == m.s.Cfg.Name {
+	if err := json.Unmarshal(msg.Data, &h); err != nil || h.V != 1 || h.Cluster != m.Cluster.Name || h.Name == m.Store.Cfg.Name {
 		return
 	}
 	m.mu.Lock()
-	if slices.Contains(m.note.Members, h.Name) { // or the member is added with a later hello
+	if slices.Contains(m.Note.Members, h.Name) { // or the member is added with a later hello
 		m.others[h.Name] = h
 	}
 	m.mu.Unlock()
 	m.gone(h.Removed...)
-	if h.Number < m.number() {
-		m.tell()
+	if h.Number < m.Number() {
+		m.Tell()
 	}
 }
 
-// tell publishes the claims to the other members. Several members may find at once that one has been away. A claim that
+// Tell publishes the claims to the other members. Several members may find at once that one has been away. A claim that
 // comes twice does no harm.
-func (m *member) tell() {
+func (m *Member) Tell() {
 	m.mu.Lock()
 	again := time.Since(m.told) < claimsPause
 	if !again {
 		m.told = time.Now()
 	}
 	m.mu.Unlock()
-	if !again && m.s.Cfg.Identity != nil && !failpoint.Planted("claims-not-passed-on") {
-		m.publish(claimsSubject, claimsNote{1, m.cluster.Name, m.claims()})
+	if !again && m.Store.Cfg.Identity != nil && !failpoint.Planted("claims-not-passed-on") {
+		m.publish(claimsSubject, claimsNote{1, m.Cluster.Name, m.Claims()})
 	}
 }
 
 // admitted takes the claims from another member.
-func (m *member) admitted(msg *nats.Msg) {
+func (m *Member) admitted(msg *nats.Msg) {
 	var n claimsNote
-	if err := json.Unmarshal(msg.Data, &n); err != nil || n.V != 1 || n.Cluster != m.cluster.Name || m.s.Cfg.Identity == nil {
+	if err := json.Unmarshal(msg.Data, &n); err != nil || n.V != 1 || n.Cluster != m.Cluster.Name || m.Store.Cfg.Identity == nil {
 		return
 	}
 	// Older claims, and this member's own ones coming back, are refused as a conflict.
-	if err := m.admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
-		m.s.Cfg.Log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
+	if err := m.Admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
+		m.Store.Cfg.Log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
 	}
 }

@@ -1,4 +1,4 @@
-package qmgr
+package forward
 
 import (
 	"cmp"
@@ -28,26 +28,26 @@ import (
 // inboxCounter numbers the inboxes of questions.
 type inboxCounter struct{ atomic.Uint64 }
 
-// An announcer announces this queue manager to the others, and keeps their announcements.
-type announcer struct {
-	f        *forwarder
+// An Announcer announces this queue manager to the others, and keeps their announcements.
+type Announcer struct {
+	f        *Forwarder
 	instance string // of this run of the queue manager
 
-	mu     sync.Mutex
-	others map[string]other // by token
+	Mu     sync.Mutex
+	Others map[string]other // by token
 	here   atomic.Bool      // coordination reads here
 }
 
 // An other is another queue manager that has announced itself.
 type other struct {
-	announcement
+	Announcement
 	heard time.Time
 	ahead time.Duration // how far its clock is ahead of this one's, with the travel time of the message
 	twin  time.Time     // time of the last announcement of another instance of its name
 }
 
-// An announcement is the description that a queue manager publishes of itself. Unknown fields are ignored.
-type announcement struct {
+// An Announcement is the description that a queue manager publishes of itself. Unknown fields are ignored.
+type Announcement struct {
 	V            int       `json:"v"`
 	Name         string    `json:"name"`
 	Domain       string    `json:"domain"` // token of the queue manager, or of its cluster
@@ -66,24 +66,24 @@ type announcement struct {
 // Times of announcements.
 const (
 	announceSoon  = 100 * time.Millisecond                // after a channel has come up
-	managerGone   = 3*channel.AnnounceEvery + time.Second // away
+	ManagerGone   = 3*channel.AnnounceEvery + time.Second // away
 	managerForgot = 24 * time.Hour
 
-	maxAnnouncement = 4 << 10          // bytes
+	MaxAnnouncement = 4 << 10          // bytes
 	sayClockOff     = 10 * time.Second // less than this is not worth a word
 )
 
-func newAnnouncer(f *forwarder) *announcer {
-	return &announcer{f: f, instance: errands.NewSecret(), others: map[string]other{}}
+func newAnnouncer(f *Forwarder) *Announcer {
+	return &Announcer{f: f, instance: errands.NewSecret(), Others: map[string]other{}}
 }
 
 // announce speaks until the forwarder ends.
-func (a *announcer) announce() {
+func (a *Announcer) announce() {
 	next := channel.AnnounceEvery
 	for {
 		a.lookForCoordination()
 		if data, err := json.Marshal(a.about()); err == nil {
-			a.f.own.NATS().Publish(wire.ManagerSubject(transfer.Token(a.f.cfg.Name)), data)
+			a.f.Own.NATS().Publish(wire.ManagerSubject(transfer.Token(a.f.cfg.Name)), data)
 		}
 		select {
 		case <-time.After(next):
@@ -96,9 +96,9 @@ func (a *announcer) announce() {
 	}
 }
 
-func (a *announcer) about() announcement {
+func (a *Announcer) about() Announcement {
 	cfg := &a.f.cfg
-	x := announcement{V: 1, Name: cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: streams.MaxPayload, Coordination: a.here.Load(),
+	x := Announcement{V: 1, Name: cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: streams.MaxPayload, Coordination: a.here.Load(),
 		Version: server.VERSION, URL: cfg.URL(), Degraded: errands.Shortened(cfg.Standing(), errands.MaxDegraded)}
 	x.Links = cfg.Channels.Ups()
 	x.Clients = cfg.NS.NumClients()
@@ -109,10 +109,10 @@ func (a *announcer) about() announcement {
 }
 
 // lookForCoordination finds out whether coordination is connected here: its reader waits for messages, or has some.
-func (a *announcer) lookForCoordination() {
+func (a *Announcer) lookForCoordination() {
 	ctx, cancel := context.WithTimeout(a.f.ctx, streams.APITimeout)
 	defer cancel()
-	cons, err := a.f.own.JS().Consumer(ctx, string(streams.StreamEvent), roles.DurableCoordination)
+	cons, err := a.f.Own.JS().Consumer(ctx, string(streams.StreamEvent), roles.DurableCoordination)
 	if err != nil {
 		a.here.Store(false)
 		return
@@ -122,41 +122,41 @@ func (a *announcer) lookForCoordination() {
 }
 
 // coordinationAt returns the token of the queue manager of coordination; empty if none is known.
-func (a *announcer) coordinationAt() string {
+func (a *Announcer) coordinationAt() string {
 	if a.here.Load() {
 		return a.f.self
 	}
-	if a.f.places.Identity != nil { // coordination publishes its place itself
-		return a.f.whereIs(wire.Coordination)
+	if a.f.Places.Identity != nil { // coordination publishes its place itself
+		return a.f.WhereIs(wire.Coordination)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, o := range a.others {
-		if o.Coordination && time.Since(o.heard) < managerGone {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	for _, o := range a.Others {
+		if o.Coordination && time.Since(o.heard) < ManagerGone {
 			return o.Domain
 		}
 	}
 	return ""
 }
 
-// domainOf returns the token of a queue manager, or of its cluster, by its name.
-func (a *announcer) domainOf(name string) string {
-	if a.f.places.Identity != nil {
-		return a.f.places.DomainOf(transfer.Token(name))
+// DomainOf returns the token of a queue manager, or of its cluster, by its name.
+func (a *Announcer) DomainOf(name string) string {
+	if a.f.Places.Identity != nil {
+		return a.f.Places.DomainOf(transfer.Token(name))
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if o, ok := a.others[transfer.Token(name)]; ok {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if o, ok := a.Others[transfer.Token(name)]; ok {
 		return o.Domain
 	}
 	return transfer.Token(name)
 }
 
-// announced takes the announcement of another queue manager.
-func (a *announcer) announced(m *nats.Msg) {
+// Announced takes the announcement of another queue manager.
+func (a *Announcer) Announced(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
-	var x announcement
-	if data := errands.Unpacked(m.Data); len(token) > streams.MaxToken || len(data) > maxAnnouncement {
+	var x Announcement
+	if data := errands.Unpacked(m.Data); len(token) > streams.MaxToken || len(data) > MaxAnnouncement {
 		a.f.quiet.Warn("what a queue manager says of itself is too long, and is not heard", "queue_manager", errands.Shortened(token, streams.MaxToken), "bytes", len(data))
 		return
 	} else if json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(x.Domain) > streams.MaxToken || x.Instance == a.instance {
@@ -164,22 +164,22 @@ func (a *announcer) announced(m *nats.Msg) {
 	}
 	x.Domain = a.checkedDomain(&x)
 	now := time.Now()
-	a.mu.Lock()
-	was, known := a.others[token]
-	if !known && len(a.others) >= places.MaxManagers {
-		a.mu.Unlock()
+	a.Mu.Lock()
+	was, known := a.Others[token]
+	if !known && len(a.Others) >= places.MaxManagers {
+		a.Mu.Unlock()
 		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", places.MaxManagers)
 		return
 	}
-	o := other{announcement: x, heard: now, ahead: x.Time.Sub(now), twin: was.twin}
-	if known && was.Instance != x.Instance && now.Sub(was.heard) < managerGone {
+	o := other{Announcement: x, heard: now, ahead: x.Time.Sub(now), twin: was.twin}
+	if known && was.Instance != x.Instance && now.Sub(was.heard) < ManagerGone {
 		o.twin = now // or it has just been started again: then the earlier instance is not heard again
 	}
-	back := !known || now.Sub(was.heard) > managerGone
-	a.others[token] = o
-	a.mu.Unlock()
+	back := !known || now.Sub(was.heard) > ManagerGone
+	a.Others[token] = o
+	a.Mu.Unlock()
 
-	switch twins := token == transfer.Token(a.f.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < managerGone && o.twin.Equal(now); {
+	switch twins := token == transfer.Token(a.f.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < ManagerGone && o.twin.Equal(now); {
 	case twins:
 		a.f.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
 	case o.ahead.Abs() > errands.MaxClockOff:
@@ -190,27 +190,27 @@ func (a *announcer) announced(m *nats.Msg) {
 		a.f.noticed("two coordination services run, here and at queue manager %s: stop one of them", x.Name)
 	}
 	if back {
-		a.f.mu.Lock()
-		delete(a.f.blocked, x.Domain)
-		a.f.mu.Unlock()
+		a.f.Mu.Lock()
+		delete(a.f.Blocked, x.Domain)
+		a.f.Mu.Unlock()
 		a.f.poke()
 	}
 }
 
 // checkedDomain returns the token of a queue manager or of its cluster. Signed statements take precedence.
-func (a *announcer) checkedDomain(x *announcement) string {
-	if a.f.places.Identity == nil {
+func (a *Announcer) checkedDomain(x *Announcement) string {
+	if a.f.Places.Identity == nil {
 		return x.Domain
 	}
-	return a.f.places.DomainOf(transfer.Token(x.Name))
+	return a.f.Places.DomainOf(transfer.Token(x.Name))
 }
 
 // domains returns the tokens of the other queue managers, or clusters, that can be reached.
-func (a *announcer) domains() (all []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, o := range a.others {
-		if o.Domain != a.f.self && time.Since(o.heard) <= managerGone {
+func (a *Announcer) domains() (all []string) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	for _, o := range a.Others {
+		if o.Domain != a.f.self && time.Since(o.heard) <= ManagerGone {
 			all = append(all, o.Domain)
 		}
 	}
@@ -220,20 +220,20 @@ func (a *announcer) domains() (all []string) {
 
 // forget drops queue managers without a recent announcement. Without room for new ones it drops those that are away,
 // too.
-func (a *announcer) forget(now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *Announcer) forget(now time.Time) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
 	most := managerForgot
-	if len(a.others) >= places.MaxManagers {
-		most = managerGone
+	if len(a.Others) >= places.MaxManagers {
+		most = ManagerGone
 	}
-	maps.DeleteFunc(a.others, func(_ string, o other) bool { return now.Sub(o.heard) > most })
+	maps.DeleteFunc(a.Others, func(_ string, o other) bool { return now.Sub(o.heard) > most })
 }
 
 // InstanceOf returns an identifier of the run of a queue manager that has published on a subject of wire.AllManagers.
 // It also changes after the queue manager was unreachable for others.
 func InstanceOf(announced []byte) string {
-	var x announcement
+	var x Announcement
 	if json.Unmarshal(announced, &x) != nil {
 		return ""
 	}
@@ -248,15 +248,15 @@ func clockOff(o other) string {
 	return fmt.Sprintf("the clock of queue manager %s is %s %s this one's", o.Name, o.ahead.Abs().Round(time.Second), way)
 }
 
-// linked returns the queue managers that have announced themselves and are in another cluster, by name.
-func (a *announcer) linked() (all []streams.Member) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, o := range a.others {
+// Linked returns the queue managers that have announced themselves and are in another cluster, by name.
+func (a *Announcer) Linked() (all []streams.Member) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	for _, o := range a.Others {
 		if o.Domain == a.f.self {
 			continue
 		}
-		m := streams.Member{Name: o.Name, Linked: true, URL: o.URL, Version: o.Version, Up: time.Since(o.heard) <= managerGone, Connections: o.Clients, StoreBytes: o.Stored, Degraded: o.Degraded}
+		m := streams.Member{Name: o.Name, Linked: true, URL: o.URL, Version: o.Version, Up: time.Since(o.heard) <= ManagerGone, Connections: o.Clients, StoreBytes: o.Stored, Degraded: o.Degraded}
 		if o.Domain != transfer.Token(o.Name) {
 			m.Cluster = o.Domain
 		}

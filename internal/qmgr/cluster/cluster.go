@@ -1,4 +1,4 @@
-package qmgr
+package cluster
 
 import (
 	"net"
@@ -25,7 +25,7 @@ type Cluster struct {
 	Listen string   // HOST:PORT for routes, with a port
 	Routes []string // HOST:PORT of the other members, or nats://HOST:PORT; one at least
 
-	leaderless time.Duration // in place of leaderlessFor, for tests
+	Leaderless time.Duration // in place of leaderlessFor, for tests
 }
 
 // Limits of routes.
@@ -36,9 +36,9 @@ const (
 	// routeDeadline is the longest time without progress on a route. A slow link that makes progress has the time
 	// (WriteTimeout).
 	routeDeadline = 10 * time.Second
-	// routePool is the number of connections over which two members spread their accounts. One account is on one of
+	// RoutePool is the number of connections over which two members spread their accounts. One account is on one of
 	// them, so that its messages stay in order; the system account has one of its own.
-	routePool = 3
+	RoutePool = 3
 
 	routeTLSTimeout = 10 * time.Second
 )
@@ -56,15 +56,15 @@ func (c *Cluster) Check(qm string) error {
 		return transfer.Errorf(transfer.KindUsage, "--cluster-listen %q is no HOST:PORT", c.Listen)
 	}
 	for _, r := range c.Routes {
-		if _, err := routeURL(r); err != nil {
+		if _, err := RouteURL(r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// routeURL reads a route.
-func routeURL(text string) (*url.URL, error) {
+// RouteURL reads a route.
+func RouteURL(text string) (*url.URL, error) {
 	_, rest, ok := strings.Cut(text, "://")
 	if !ok {
 		rest = text
@@ -76,9 +76,9 @@ func routeURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// apply puts a cluster in the library's terms. name and i are those of the queue manager; admits returns an error for the
+// Apply puts a cluster in the library's terms. name and i are those of the queue manager; admits returns an error for the
 // name of one that is no member.
-func (c *Cluster) apply(name string, i *identity.Identity, admits func(name string) error, opts *server.Options) error {
+func (c *Cluster) Apply(name string, i *identity.Identity, admits func(name string) error, opts *server.Options) error {
 	if err := c.Check(name); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (c *Cluster) apply(name string, i *identity.Identity, admits func(name stri
 		return transfer.Errorf(transfer.KindUsage, "--cluster-listen %s has no port: the other members could not find this one", c.Listen)
 	}
 	for _, text := range c.Routes {
-		u, err := routeURL(text)
+		u, err := RouteURL(text)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (c *Cluster) apply(name string, i *identity.Identity, admits func(name stri
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		self = "127.0.0.1"
 	}
-	u, err := routeURL(net.JoinHostPort(self, strconv.Itoa(port)))
+	u, err := RouteURL(net.JoinHostPort(self, strconv.Itoa(port)))
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (c *Cluster) apply(name string, i *identity.Identity, admits func(name stri
 		// Clients are configured with the addresses of the members, or do not need them. A member would advertise the
 		// library's address of another member, and no gate guards that address.
 		NoAdvertise:  true,
-		PoolSize:     routePool,
+		PoolSize:     RoutePool,
 		Compression:  server.CompressionOpts{Mode: server.CompressionOff}, // data worth compressing is compressed end to end
 		PingInterval: routePing, MaxPingsOut: 2,
 		WriteDeadline: routeDeadline, WriteTimeout: server.WriteTimeoutPolicyRetry,
@@ -142,7 +142,7 @@ func atHome() *server.SubjectPermission {
 	return &server.SubjectPermission{Deny: []string{wire.AllAsks(wire.Manager), wire.AllAsks(wire.Up)}}
 }
 
-// openRoutes has the library listen for routes and dial them, where it has no listener for clients because a gate
+// OpenRoutes has the library listen for routes and dial them, where it has no listener for clients because a gate
 // stands before it (Guard).
 //
 // The library starts its routes only when its listener for clients is ready. With DontListen that never happens. A
@@ -152,7 +152,7 @@ func atHome() *server.SubjectPermission {
 // The library's own goroutine blocks in StartRouting. A second call with a closed channel does the work. It also counts
 // as the end of the first call when the server waits for its goroutines. The first call stays blocked until the process
 // ends.
-func openRoutes(ns *server.Server, opts *server.Options) {
+func OpenRoutes(ns *server.Server, opts *server.Options) {
 	if opts.Cluster.Port == 0 || !opts.DontListen {
 		return
 	}

@@ -1,4 +1,4 @@
-package qmgr
+package cluster
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"ferry/internal/qmgr/streams"
 )
 
-// remember does for a member the work of Server.remember and compare. It remembers the state of the cluster, as its
+// Remember does for a member the work of Server.remember and compare. It remembers the state of the cluster, as its
 // leaders report it. The state of this member's store may be behind that.
-func (m *member) remember() {
-	s := m.s
+func (m *Member) Remember() {
+	s := m.Store
 	accepted, since := s.LoadMarks().Streams, map[string]time.Time{}
 	if accepted == nil {
 		accepted = map[string]streams.Mark{}
@@ -32,7 +32,7 @@ func (m *member) remember() {
 		if s.Taken() {
 			return
 		}
-		if m.quorum() != nil {
+		if m.Quorum() != nil {
 			continue
 		}
 		now := maps.Clone(accepted)
@@ -72,7 +72,7 @@ func (m *member) remember() {
 }
 
 // leaderMark asks the leader of a queue for its mark; a zero mark stands for a missing queue.
-func (m *member) leaderMark(name string) (streams.Mark, error) {
+func (m *Member) leaderMark(name string) (streams.Mark, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	st, err := m.own.JS().Stream(ctx, name)

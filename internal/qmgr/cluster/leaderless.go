@@ -1,4 +1,4 @@
-package qmgr
+package cluster
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type orphans struct {
 
 // over lists the queues that have been without a leader for the limit.
 func (o *orphans) over(p *present, now time.Time) (gone []string) {
-	if !p.quorum || len(p.away) > 0 || p.unseen > 0 {
+	if !p.Quorum || len(p.away) > 0 || p.unseen > 0 {
 		clear(o.since)
 		return nil
 	}
@@ -49,18 +49,18 @@ func (o *orphans) over(p *present, now time.Time) (gone []string) {
 
 // removeOrphans removes the queues that can have no leader any more, so that they are made again. Only the leader of
 // the cluster does so.
-func (m *member) removeOrphans(ctx context.Context, o *orphans) {
-	p := m.now.Load()
+func (m *Member) removeOrphans(ctx context.Context, o *orphans) {
+	p := m.Now.Load()
 	for _, name := range o.over(p, time.Now()) {
-		if p.leader != m.s.Cfg.Name || !strings.HasPrefix(name, "FERRY_") {
+		if p.leader != m.Store.Cfg.Name || !strings.HasPrefix(name, "FERRY_") {
 			continue
 		}
-		m.s.Cfg.Log.Error("a queue has had no leader for long though every member of the cluster is there; it is made anew, and what was stored in it is lost",
+		m.Store.Cfg.Log.Error("a queue has had no leader for long though every member of the cluster is there; it is made anew, and what was stored in it is lost",
 			"stream", name, "after", o.limit.String())
 		ctx, cancel := context.WithTimeout(ctx, streams.APITimeout)
 		if err := m.own.JS().DeleteStream(ctx, name); err != nil {
 			// The leader of the queue would have answered. The next look shows whether the queue has gone.
-			m.s.Cfg.Log.Debug("nobody says that a queue was removed", "stream", name, slog.Any("error", err))
+			m.Store.Cfg.Log.Debug("nobody says that a queue was removed", "stream", name, slog.Any("error", err))
 		}
 		cancel()
 	}

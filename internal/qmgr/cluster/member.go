@@ -1,4 +1,4 @@
-package qmgr
+package cluster
 
 import (
 	"cmp"
@@ -48,12 +48,12 @@ type memberNote struct {
 	Removed []string `json:"removed,omitempty"` // former members, which may never join again
 }
 
-// A member is a queue manager's part in a cluster.
-type member struct {
-	memberConfig
+// A Member is a queue manager's part in a cluster.
+type Member struct {
+	Config
 	own  *own.Conn // once the queue manager runs
-	note memberNote
-	now  atomic.Pointer[present]
+	Note memberNote
+	Now  atomic.Pointer[present]
 
 	mu     sync.Mutex
 	others map[string]hello // the last hellos of the others, by their names
@@ -62,32 +62,32 @@ type member struct {
 	removed []string // members reported as removed, until the note has them
 }
 
-// A memberConfig describes a queue manager that is a member of a cluster.
-type memberConfig struct {
-	s       *disk.Store
-	cluster *Cluster
-	url     func() string // of its listener for clients
-	host    func() string // its address for other hosts
-	// number returns the number of the claims that it has taken, and claims these claims; 0: the network has none.
-	number func() uint64
-	claims func() roles.Claims
-	// admit takes newer claims.
-	admit func(roles.Claims) error
-	// ensure has the missing queues made.
-	ensure func(context.Context) error
+// A Config describes a queue manager that is a member of a cluster.
+type Config struct {
+	Store   *disk.Store
+	Cluster *Cluster
+	URL     func() string // of its listener for clients
+	Host    func() string // its address for other hosts
+	// Number returns the number of the claims that it has taken, and claims these claims; 0: the network has none.
+	Number func() uint64
+	Claims func() roles.Claims
+	// Admit takes newer claims.
+	Admit func(roles.Claims) error
+	// Ensure has the missing queues made.
+	Ensure func(context.Context) error
 }
 
-// mates returns the names of the other members.
-func (m *member) mates() []string {
+// Mates returns the names of the other members.
+func (m *Member) Mates() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.Cfg.Name })
+	return slices.DeleteFunc(slices.Clone(m.Note.Members), func(name string) bool { return name == m.Store.Cfg.Name })
 }
 
-// routes returns the connected members by their names, each with the number of its newest connection.
-func (m *member) routes() map[string]uint64 {
+// Routes returns the connected members by their names, each with the number of its newest connection.
+func (m *Member) Routes() map[string]uint64 {
 	all := map[string]uint64{}
-	if r, err := m.s.NS.Routez(nil); err == nil {
+	if r, err := m.Store.NS.Routez(nil); err == nil {
 		for _, route := range r.Routes {
 			if route.RemoteName != "" {
 				all[route.RemoteName] = max(all[route.RemoteName], route.Rid)
@@ -100,11 +100,11 @@ func (m *member) routes() map[string]uint64 {
 // A present is the state of a cluster, as one of its members sees it.
 type present struct {
 	leader     string   // of the cluster; "" for none
-	here       []string // the others that are connected, by their names
+	Here       []string // the others that are connected, by their names
 	away       []string // and those that are not, and were once
 	unseen     int      // how many are expected beside them
-	quorum     bool
-	alone      time.Time // since when less than most of the members are connected; zero: they are
+	Quorum     bool
+	Alone      time.Time // since when less than most of the members are connected; zero: they are
 	leaderless []string  // queues without a leader at present
 	remarks    []string
 }
@@ -139,9 +139,9 @@ func writeNote(s *disk.Store, n memberNote) error {
 	return keyfile.Replace(notePath(s), data)
 }
 
-// alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the cluster's
+// Alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the cluster's
 // common state. Alone it would change that part, and could not come back.
-func alone(s *disk.Store) error {
+func Alone(s *disk.Store) error {
 	n, err := readNote(s)
 	if err != nil || n.Cluster == "" {
 		return err
@@ -150,20 +150,20 @@ func alone(s *disk.Store) error {
 		WithHint("give --cluster " + n.Cluster + " and a --route to each other member; to begin anew move " + s.Cfg.Dir + " aside")
 }
 
-// join makes the directory that of a member. It puts aside the messages that the queue manager has stored before. They
+// Join makes the directory that of a member. It puts aside the messages that the queue manager has stored before. They
 // are handed over when there is a cluster to take them (handOver): the library removes from a member's store all
 // messages that the cluster has not agreed on.
 //
 // A member's store is not inspected before it starts, as that of a queue manager alone is (inspect). Only the library
 // can open it, and would change it when it opens it alone. The library gets missing or damaged messages from the other
 // members.
-func join(cfg memberConfig) (*member, error) {
-	s, c := cfg.s, cfg.cluster
+func Join(cfg Config) (*Member, error) {
+	s, c := cfg.Store, cfg.Cluster
 	n, err := readNote(s)
 	if err != nil {
 		return nil, err
 	}
-	refuse := func(what, was, is string) (*member, error) {
+	refuse := func(what, was, is string) (*Member, error) {
 		return nil, transfer.Errorf(transfer.KindUsage, "%s has the part of %s %s in a cluster, and not that of %s", s.Cfg.Dir, what, was, is).
 			WithHint("start it as what it was, or move that directory aside: a member without a store gets it from the others")
 	}
@@ -183,8 +183,8 @@ func join(cfg memberConfig) (*member, error) {
 	case n.Account != s.AccountName:
 		return refuse("the network with the account", n.Account, s.AccountName)
 	}
-	m := &member{memberConfig: cfg, note: n, others: map[string]hello{}}
-	m.now.Store(&present{alone: time.Now(), unseen: len(c.Routes)})
+	m := &Member{Config: cfg, Note: n, others: map[string]hello{}}
+	m.Now.Store(&present{Alone: time.Now(), unseen: len(c.Routes)})
 	return m, nil
 }
 
@@ -214,8 +214,8 @@ func putAlone(s *disk.Store) error {
 // handOver stores the commands from before there was a cluster in the cluster's queue. It may be interrupted, and then
 // stores some of them again: agents know a command by its ID. Senders send other stored messages again, and owners
 // claim their names again.
-func (m *member) handOver(ctx context.Context, opts *server.Options) error {
-	s := m.s
+func (m *Member) handOver(ctx context.Context, opts *server.Options) error {
+	s := m.Store
 	dir := filepath.Join(s.Cfg.Dir, aloneDir)
 	if _, err := os.Lstat(filepath.Join(dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -259,8 +259,8 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	return os.Rename(dir, done)
 }
 
-// watch looks at the other members and publishes this one's hello, until the server ends.
-func (m *member) watch() {
+// Watch looks at the other members and publishes this one's hello, until the server ends.
+func (m *Member) Watch() {
 	t := time.NewTicker(memberLook)
 	defer t.Stop()
 	m.look()
@@ -268,41 +268,41 @@ func (m *member) watch() {
 	for {
 		select {
 		case <-t.C:
-		case <-m.s.Ending:
+		case <-m.Store.Ending:
 			return
 		}
-		before := m.now.Load()
+		before := m.Now.Load()
 		now := m.look()
-		if routes := !slices.Equal(before.here, now.here); routes || time.Since(said) > helloEvery {
+		if routes := !slices.Equal(before.Here, now.Here); routes || time.Since(said) > helloEvery {
 			said = time.Now()
 			m.hello()
 		}
 	}
 }
 
-// tend makes the missing queues and keeps their number of replicas at the number of members, until the server ends. It
+// Tend makes the missing queues and keeps their number of replicas at the number of members, until the server ends. It
 // also hands over the messages that were stored before there was a cluster.
-func (m *member) tend(opts *server.Options) {
+func (m *Member) Tend(opts *server.Options) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
-	go func() { <-m.s.Ending; end() }()
+	go func() { <-m.Store.Ending; end() }()
 	t := time.NewTicker(raiseEvery)
 	defer t.Stop()
-	o := orphans{limit: cmp.Or(m.cluster.leaderless, leaderlessFor), since: map[string]time.Time{}}
+	o := orphans{limit: cmp.Or(m.Cluster.Leaderless, leaderlessFor), since: map[string]time.Time{}}
 	for handed := false; ; {
 		m.removeOrphans(ctx, &o)
-		if m.now.Load().quorum {
+		if m.Now.Load().Quorum {
 			try, cancel := context.WithTimeout(ctx, streams.APITimeout)
-			err := m.ensure(try)
+			err := m.Ensure(try)
 			if err == nil {
 				streams.Library{JS: m.own.JS}.RaiseStore(try)
 			}
 			cancel()
 			if err != nil {
-				m.s.Cfg.Log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
+				m.Store.Cfg.Log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
 			} else if !handed {
 				if err = m.handOver(ctx, opts); err != nil && ctx.Err() == nil {
-					m.s.Cfg.Log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
+					m.Store.Cfg.Log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
 				}
 				handed = err == nil
 			}
@@ -316,37 +316,37 @@ func (m *member) tend(opts *server.Options) {
 }
 
 // look determines the present members, and logs a change.
-func (m *member) look() *present {
-	before := m.now.Load()
+func (m *Member) look() *present {
+	before := m.Now.Load()
 	now := m.see()
-	if !before.alone.IsZero() && !now.alone.IsZero() {
-		now.alone = before.alone
+	if !before.Alone.IsZero() && !now.Alone.IsZero() {
+		now.Alone = before.Alone
 	}
-	m.now.Store(now)
-	if b, n := before.text(m), now.text(m); b != n {
+	m.Now.Store(now)
+	if b, n := before.Text(m), now.Text(m); b != n {
 		if n == "" {
-			m.s.Cfg.Log.Info("the cluster is whole", "cluster", m.cluster.Name, "members", strings.Join(m.note.Members, " "))
+			m.Store.Cfg.Log.Info("the cluster is whole", "cluster", m.Cluster.Name, "members", strings.Join(m.Note.Members, " "))
 		} else {
-			m.s.Cfg.Log.Warn("the cluster is degraded", slog.String("error", n))
+			m.Store.Cfg.Log.Warn("the cluster is degraded", slog.String("error", n))
 		}
 	}
 	return now
 }
 
 // see asks the library.
-func (m *member) see() *present {
-	s := m.s
+func (m *Member) see() *present {
+	s := m.Store
 	p := &present{}
-	p.here = slices.Sorted(maps.Keys(m.routes()))
-	m.meet(p.here)
-	for _, name := range m.note.Members {
-		if name != s.Cfg.Name && !slices.Contains(p.here, name) {
+	p.Here = slices.Sorted(maps.Keys(m.Routes()))
+	m.meet(p.Here)
+	for _, name := range m.Note.Members {
+		if name != s.Cfg.Name && !slices.Contains(p.Here, name) {
 			p.away = append(p.away, name)
 		}
 	}
-	p.unseen = max(0, len(m.cluster.Routes)+1-len(m.note.Members))
+	p.unseen = max(0, len(m.Cluster.Routes)+1-len(m.Note.Members))
 
-	size := len(m.note.Members) + p.unseen
+	size := len(m.Note.Members) + p.unseen
 	if j, err := disk.StoreOf(s, s.NS); err == nil && j.Meta != nil {
 		p.leader = j.Meta.Leader
 		size = max(size, j.Meta.Size)
@@ -359,40 +359,40 @@ func (m *member) see() *present {
 		}
 	}
 	slices.Sort(p.leaderless)
-	if len(p.here)+1 <= size/2 {
-		p.alone = time.Now()
+	if len(p.Here)+1 <= size/2 {
+		p.Alone = time.Now()
 	}
-	p.quorum = p.leader != "" && p.alone.IsZero()
+	p.Quorum = p.leader != "" && p.Alone.IsZero()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, name := range p.here {
+	for _, name := range p.Here {
 		if h, ok := m.others[name]; ok && h.MaxPayload != streams.MaxPayload {
 			p.remarks = append(p.remarks, fmt.Sprintf("queue manager %s of cluster %s takes messages of %s, and %s of %s: make them the same",
-				name, m.cluster.Name, transfer.FormatBytes(h.MaxPayload), s.Cfg.Name, transfer.FormatBytes(streams.MaxPayload)))
+				name, m.Cluster.Name, transfer.FormatBytes(h.MaxPayload), s.Cfg.Name, transfer.FormatBytes(streams.MaxPayload)))
 		}
 	}
 	return p
 }
 
-// admits refuses routes of queue managers that are no members. Each member that joins raises the number that makes a
+// Admits refuses routes of queue managers that are no members. Each member that joins raises the number that makes a
 // majority. So a few that join and leave again could stop the cluster. A new name is admitted only while fewer members
 // are known than this one has routes for.
-func (m *member) admits(name string) error {
+func (m *Member) Admits(name string) error {
 	m.mu.Lock()
-	known, removed := m.note.Members, m.note.Removed
+	known, removed := m.Note.Members, m.Note.Removed
 	m.mu.Unlock()
 	if slices.Contains(removed, name) {
-		return fmt.Errorf("queue manager %s was removed from cluster %s; it can be a member under another name, with an empty directory", name, m.cluster.Name)
+		return fmt.Errorf("queue manager %s was removed from cluster %s; it can be a member under another name, with an empty directory", name, m.Cluster.Name)
 	}
-	if slices.Contains(known, name) || len(known) < len(m.cluster.Routes)+1 {
+	if slices.Contains(known, name) || len(known) < len(m.Cluster.Routes)+1 {
 		return nil
 	}
-	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.cluster.Name, strings.Join(known, " "))
+	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.Cluster.Name, strings.Join(known, " "))
 }
 
 // meet remembers members that are seen for the first time.
-func (m *member) meet(names []string) {
-	n, changed := m.forget(m.note)
+func (m *Member) meet(names []string) {
+	n, changed := m.forget(m.Note)
 	for _, name := range names {
 		if !slices.Contains(n.Members, name) && !slices.Contains(n.Removed, name) {
 			n.Members = append(slices.Clone(n.Members), name)
@@ -404,54 +404,54 @@ func (m *member) meet(names []string) {
 	}
 	slices.Sort(n.Members)
 	m.mu.Lock()
-	m.note = n
+	m.Note = n
 	m.mu.Unlock()
-	if err := writeNote(m.s, n); err != nil {
-		m.s.Cfg.Log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
+	if err := writeNote(m.Store, n); err != nil {
+		m.Store.Cfg.Log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
 	}
 }
 
-// text describes the faults of a cluster; "" if there are none.
-func (p *present) text(m *member) string {
+// Text describes the faults of a cluster; "" if there are none.
+func (p *present) Text(m *Member) string {
 	var all []string
 	switch {
-	case !p.alone.IsZero():
-		all = append(all, "waiting for the other queue managers of cluster "+m.cluster.Name)
-	case !p.quorum:
-		all = append(all, "waiting for the queue managers of cluster "+m.cluster.Name+" to agree on one that leads")
+	case !p.Alone.IsZero():
+		all = append(all, "waiting for the other queue managers of cluster "+m.Cluster.Name)
+	case !p.Quorum:
+		all = append(all, "waiting for the queue managers of cluster "+m.Cluster.Name+" to agree on one that leads")
 	}
 	for _, name := range p.away {
-		all = append(all, "queue manager "+name+" of cluster "+m.cluster.Name+" is away")
+		all = append(all, "queue manager "+name+" of cluster "+m.Cluster.Name+" is away")
 	}
 	if p.unseen > 0 {
-		all = append(all, fmt.Sprintf("%d of the queue managers of cluster %s %s not been there yet", p.unseen, m.cluster.Name, map[bool]string{true: "has", false: "have"}[p.unseen == 1]))
+		all = append(all, fmt.Sprintf("%d of the queue managers of cluster %s %s not been there yet", p.unseen, m.Cluster.Name, map[bool]string{true: "has", false: "have"}[p.unseen == 1]))
 	}
-	if p.quorum && len(p.leaderless) > 0 {
+	if p.Quorum && len(p.leaderless) > 0 {
 		all = append(all, "no leader for "+strings.Join(p.leaderless, ", "))
 	}
 	return strings.Join(append(all, p.remarks...), "; ")
 }
 
-// passing describes the present faults of the cluster; "" for none.
-func (m *member) passing() string { return m.now.Load().text(m) }
+// Passing describes the present faults of the cluster; "" for none.
+func (m *Member) Passing() string { return m.Now.Load().Text(m) }
 
-// quorum returns an error if the member can neither accept nor deliver stored messages.
-func (m *member) quorum() error {
-	if m.now.Load().quorum {
+// Quorum returns an error if the member can neither accept nor deliver stored messages.
+func (m *Member) Quorum() error {
+	if m.Now.Load().Quorum {
 		return nil
 	}
-	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", m.s.Cfg.Name, m.passing())
+	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", m.Store.Cfg.Name, m.Passing())
 }
 
-// leads returns the reason why messages of a stream, or of any, can neither be accepted nor delivered at present;
+// Leads returns the reason why messages of a stream, or of any, can neither be accepted nor delivered at present;
 // nil if they can.
-func (m *member) leads(of streams.Stream) error {
-	if err := m.quorum(); err != nil {
+func (m *Member) Leads(of streams.Stream) error {
+	if err := m.Quorum(); err != nil {
 		return err
 	}
-	for _, name := range m.now.Load().leaderless {
+	for _, name := range m.Now.Load().leaderless {
 		if of == "" || string(of) == name {
-			return transfer.Errorf(transfer.KindNoManager, "queue manager %s: no leader for %s at present", m.s.Cfg.Name, name)
+			return transfer.Errorf(transfer.KindNoManager, "queue manager %s: no leader for %s at present", m.Store.Cfg.Name, name)
 		}
 	}
 	return nil
@@ -460,19 +460,19 @@ func (m *member) leads(of streams.Stream) error {
 // errEnded is the error of a wait for a queue manager that has ended.
 var errEnded = transfer.Errorf(transfer.KindNoManager, "the connection to the queue manager has been closed")
 
-// wait returns when most members of the cluster are there and have agreed on its leader and on each queue's. Meanwhile
+// Wait returns when most members of the cluster are there and have agreed on its leader and on each queue's. Meanwhile
 // it passes the missing conditions to say, whenever they change.
-func (m *member) wait(ctx context.Context, say func(string)) error {
+func (m *Member) Wait(ctx context.Context, say func(string)) error {
 	t := time.NewTicker(memberLook)
 	defer t.Stop()
-	for said := ""; !m.now.Load().leads(); {
-		if now := m.passing(); now != said {
+	for said := ""; !m.Now.Load().leads(); {
+		if now := m.Passing(); now != said {
 			said = now
 			say(now)
 		}
 		select {
 		case <-t.C:
-		case <-m.s.Ending:
+		case <-m.Store.Ending:
 			return errEnded
 		case <-ctx.Done():
 			return ctx.Err()
@@ -482,4 +482,4 @@ func (m *member) wait(ctx context.Context, say func(string)) error {
 }
 
 // leads reports whether each queue that there is has a leader.
-func (p *present) leads() bool { return p.quorum && len(p.leaderless) == 0 }
+func (p *present) leads() bool { return p.Quorum && len(p.leaderless) == 0 }

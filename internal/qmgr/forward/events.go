@@ -1,4 +1,4 @@
-package qmgr
+package forward
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ const eventsReader = "forward"
 
 // events forwards audit batches to the queue manager of coordination, until stop. Agents keep their records until
 // coordination has them. Agents send lost batches again.
-func (f *forwarder) events() {
+func (f *Forwarder) events() {
 	for {
 		to := f.coordinationAt()
 		if to == "" || to == f.self || !f.leads(streams.StreamEvent) {
@@ -41,15 +41,15 @@ func (f *forwarder) events() {
 }
 
 // handEvents forwards the batches that are stored, and waits a moment for more.
-func (f *forwarder) handEvents(to string) error {
+func (f *Forwarder) handEvents(to string) error {
 	policy := jetstream.DeliverAllPolicy
-	if _, err := f.own.JS().Consumer(f.ctx, string(streams.StreamEvent), roles.DurableCoordination); err == nil {
+	if _, err := f.Own.JS().Consumer(f.ctx, string(streams.StreamEvent), roles.DurableCoordination); err == nil {
 		policy = jetstream.DeliverNewPolicy // coordination was here, and has read all earlier batches
 	}
-	cons, err := f.own.JS().Consumer(f.ctx, string(streams.StreamEvent), eventsReader)
+	cons, err := f.Own.JS().Consumer(f.ctx, string(streams.StreamEvent), eventsReader)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		cons, err = f.own.JS().CreateOrUpdateConsumer(f.ctx, string(streams.StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
-			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + errands.Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: streams.DurableIdle})
+		cons, err = f.Own.JS().CreateOrUpdateConsumer(f.ctx, string(streams.StreamEvent), jetstream.ConsumerConfig{Durable: eventsReader, DeliverPolicy: policy,
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + errands.Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * ForwardMost, InactiveThreshold: streams.DurableIdle})
 	}
 	if streams.IsMissing(err) {
 		f.pause(forwardAgain) // no agent has sent a batch yet
@@ -68,7 +68,7 @@ func (f *forwarder) handEvents(to string) error {
 		all = append(all, m)
 	}
 	if len(all) > 0 {
-		more, err := cons.FetchNoWait(forwardMost - 1)
+		more, err := cons.FetchNoWait(ForwardMost - 1)
 		if err != nil {
 			return err
 		}
@@ -77,11 +77,11 @@ func (f *forwarder) handEvents(to string) error {
 		}
 	}
 	for len(all) > 0 {
-		b := batch{V: 1}
+		b := Batch{V: 1}
 		n, bytes := 0, 0
 		for ; n < len(all) && (n == 0 || bytes+len(all[n].Data()) <= forwardBytes) && f.prove(&b, wire.LastToken(all[n].Subject())); n++ {
 			bytes += len(all[n].Data())
-			b.Messages = append(b.Messages, forwarded{all[n].Subject(), idOf(all[n].Headers()), all[n].Data()})
+			b.Messages = append(b.Messages, Forwarded{all[n].Subject(), idOf(all[n].Headers()), all[n].Data()})
 		}
 		if n == 0 { // its agent sends it again, until coordination has it
 			if err := all[0].Ack(); err != nil {

@@ -1,4 +1,4 @@
-package qmgr
+package disk
 
 import (
 	"bytes"
@@ -6,15 +6,13 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-
-	"ferry/internal/qmgr/disk"
 )
 
 // The server's log lines about clients are written once a minute for each kind, under whichever names the clients come.
 // Its lines about itself are always written.
 func TestWhatClientsCauseIsLimited(t *testing.T) {
 	var out bytes.Buffer
-	l := disk.NewLog(slog.New(slog.NewTextHandler(&out, nil)))
+	l := NewLog(slog.New(slog.NewTextHandler(&out, nil)))
 	for n := range 50 {
 		client := fmt.Sprintf(`127.0.0.1:%d - cid:%d - "v1:go:x" - y%d" - `, n, n, n)
 		l.Errorf(client+"Publish Violation - %s, Subject %q", "Nkey", fmt.Sprint("a", n))
@@ -33,7 +31,7 @@ func TestWhatClientsCauseIsLimited(t *testing.T) {
 		"x - cid:":                         "",
 		"JetStream is slow":                "-",
 	} {
-		kind, ok := disk.ClientKind(format)
+		kind, ok := ClientKind(format)
 		if !ok {
 			kind = "-"
 		}
