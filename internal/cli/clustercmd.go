@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/cluster"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 	"ferry/internal/transfer"
@@ -84,7 +85,7 @@ const catchUpLook = 5 * time.Second
 
 // awaitCluster waits until a queue manager can store data. In a cluster that takes most of its members. Services that
 // need no queue, such as a token for the next member, run before.
-func awaitCluster(ctx context.Context, cmd *cobra.Command, server *qmgr.Server) error {
+func awaitCluster(ctx context.Context, cmd *cobra.Command, server *server.Server) error {
 	return server.WaitQuorum(ctx, func(why string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queue manager %s listens at %s, %s\n", server.Name(), server.URL(), printable(why))
 	})

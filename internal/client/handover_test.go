@@ -14,6 +14,7 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
@@ -87,7 +88,7 @@ func (s *lossyLine) pass(to, from net.Conn, seen func([]byte) (lost bool)) {
 // to coordination.
 type desk struct {
 	*testing.T
-	server *qmgr.Server
+	server *server.Server
 	told   atomic.Int64 // how often coordination was told of a transfer that waits
 	sub    *client.Client
 	q      *transfer.Request
@@ -96,7 +97,7 @@ type desk struct {
 func newDesk(t *testing.T, ctx context.Context, line func(addr string) string) *desk {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
+	server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

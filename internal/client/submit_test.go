@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
@@ -104,7 +105,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 func network(ctx context.Context, t *testing.T) (connect func(name string) *qmgr.Conn) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
+	server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

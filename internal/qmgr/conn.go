@@ -76,7 +76,7 @@ type Local interface {
 	Name() string
 	Host() string // its address for other hosts; "" for every address of the host
 	InProcessConn() (net.Conn, error)
-	about() errands.About
+	About() errands.About
 	// Quorum returns an error if messages can neither be stored nor delivered at present.
 	Quorum() error
 	// Notice has the queue manager called degraded for an hour.

@@ -38,7 +38,7 @@ func follow(c *Conn) {
 		var a errands.About
 		alone := time.Duration(0)
 		if server := c.cfg.Server; server != nil {
-			a = server.about()
+			a = server.About()
 		} else if !askManager(c.ctx, c, s.nc, &a) {
 			if c.cfg.Identity != nil || addresses(c) < 2 {
 				continue // it may be busy, or has no service that answers
@@ -122,7 +122,7 @@ func (w *witness) doubtful() bool {
 // none, or without a cluster. Stores reports whether messages are stored all the same.
 func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool) {
 	if server := c.cfg.Server; server != nil {
-		a := server.about()
+		a := server.About()
 		return a.Passing, !a.NoQuorum
 	}
 	var a errands.About

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
 // start runs an embedded server. Listen "" accepts in-process connections only.
-func start(t testing.TB, dir, listen string) *Server {
+func start(t testing.TB, dir, listen string) *server.Server {
 	t.Helper()
-	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, Listen: listen, Log: qmgrtest.Log(t)})
+	s, err := server.Start(qmgrtest.Context(t), server.Config{Dir: dir, Listen: listen, Log: qmgrtest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,3 +70,10 @@ func enqueue(t testing.TB, c *Conn, subject, data string) {
 }
 
 var commands = streams.Queue{Stream: streams.StreamCommand, Durable: "command-A", Filter: "ferry.command.A.>"}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -35,7 +36,7 @@ const (
 	slowCommand = 96 << 10
 )
 
-func layLine(t *testing.T, s *Server) *slowLine {
+func layLine(t *testing.T, s *server.Server) *slowLine {
 	t.Helper()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
@@ -82,7 +83,7 @@ func TestReceiptsOfASlowChannel(t *testing.T) {
 // overTCP returns the connection of ALPHA, over TCP, to a queue manager that stores a little.
 func overTCP(t *testing.T) *Conn {
 	t.Helper()
-	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: streams.MinMaxStored, Log: qmgrtest.Log(t)})
+	s, err := server.Start(qmgrtest.Context(t), server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: streams.MinMaxStored, Log: qmgrtest.Log(t)})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})

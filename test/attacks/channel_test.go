@@ -11,6 +11,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -24,19 +25,19 @@ func TestAHostileQueueManager(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	n := &network{Authority: authoritytest.New(t), t: t, ctx: ctx}
-	server := func(name string, to ...channel.Channel) (*qmgr.Server, *identity.Identity) {
+	start := func(name string, to ...channel.Channel) (*server.Server, *identity.Identity) {
 		claims, err := n.Claims()
 		must(t, err)
 		i := n.identity(identity.Manager, name, roles.Manager)
-		s, err := qmgr.StartServer(n.ctx, qmgr.ServerConfig{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to,
-			Guard: &qmgr.Guard{Identity: i, Claims: claims}})
+		s, err := server.Start(n.ctx, server.Config{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to,
+			Guard: &server.Guard{Identity: i, Claims: claims}})
 		must(t, err)
 		t.Cleanup(s.Shutdown)
 		return s, i
 	}
-	hub, _ := server("HUB")
-	hostile, hostileID := server("MALLORY", channel.Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
-	at := func(s *qmgr.Server, i *identity.Identity) *qmgr.Conn {
+	hub, _ := start("HUB")
+	hostile, hostileID := start("MALLORY", channel.Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
+	at := func(s *server.Server, i *identity.Identity) *qmgr.Conn {
 		t.Helper()
 		c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: s.URL(), Identity: i, Timeout: 30 * time.Second})
 		must(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -197,7 +198,7 @@ func TestRoomComesBack(t *testing.T) {
 // with that reason.
 func TestNobodyWritesToUnknownAgents(t *testing.T) {
 	a := authoritytest.New(t)
-	n := newNetworkOf(t, a, func(g *qmgr.Guard) { g.Enrolled = func(token string) bool { return authority.Enrolled(a, token) } })
+	n := newNetworkOf(t, a, func(g *server.Guard) { g.Enrolled = func(token string) bool { return authority.Enrolled(a, token) } })
 	n.identity(identity.Agent, "ALPHA", roles.Agent)
 	bob, err := n.connect(n.identity(identity.User, "bob", roles.User))
 	must(t, err)

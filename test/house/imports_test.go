@@ -35,7 +35,7 @@ var rows = []row{
 	{[]string{"internal/mft/commands", "internal/mft/config"}, "the requests of MQ MFT's command lines and configurations, in types of mftxml and policy; carrying them out needs a network, which they do not import"},
 	{[]string{"internal/mft/xml"}, "MQ MFT's messages in the requests of Ferry; how a location is typed, the one reader of locations knows"},
 	{[]string{"internal/place/location"}, "the text that people type becomes typed values here, once; packages below get values alone"},
-	{[]string{"internal/place/local", "internal/place/pipe", "internal/place/queue", "internal/ledger", "internal/qmgr", "internal/security/authority", "internal/security/identities", "internal/automation/program"},
+	{[]string{"internal/place/local", "internal/place/pipe", "internal/place/queue", "internal/ledger", "internal/qmgr", "internal/qmgr/server", "internal/security/authority", "internal/security/identities", "internal/automation/program"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
 	{[]string{"internal/place"}, "the interfaces of a place for files: sender and receiver need them, and each place offers them"},
 	{[]string{"internal/content/conversion"}, "the conversion of a file: code pages and records, one after the other"},
@@ -70,7 +70,7 @@ type keeper struct {
 }
 
 var keepers = []keeper{
-	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/disk", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/places", "internal/qmgr/roles", "internal/qmgr/streams"},
+	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/disk", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/places", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
 		because: "the courier can be replaced only if the packages of one folder know its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "one package decides which data is durable, and when"},

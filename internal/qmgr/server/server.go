@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"cmp"
@@ -42,8 +42,8 @@ const (
 	fewClients      = 64 // with a lower limit of clients, none are reserved for strangers
 )
 
-// ServerConfig is the configuration of the embedded queue manager.
-type ServerConfig struct {
+// Config is the configuration of the embedded queue manager.
+type Config struct {
 	Name     string // the same at every start; default "QM"
 	Dir      string // its own directory, which no two servers share; created
 	Listen   string // HOST:PORT, port 0 for a free one; "" for in-process connections only
@@ -73,7 +73,7 @@ type entrance struct {
 // it acknowledges it.
 type Server struct {
 	entrance
-	cfg  ServerConfig
+	cfg  Config
 	opts *server.Options // as it was started with
 	*disk.Store
 	channels  *channel.Channels
@@ -87,12 +87,12 @@ type Server struct {
 	once      sync.Once
 }
 
-// StartServer runs a queue manager until Shutdown. When it returns, clients can
+// Start runs a queue manager until Shutdown. When it returns, clients can
 // connect and everything in the store has been recovered; recovery is not
 // interrupted by ctx. The kinds of its errors: KindUsage (name, address, port in
 // use), KindUnwritable (directory), KindAlive (directory in use), KindNoManager
 // (the store cannot be opened).
-func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
+func Start(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.Name = cmp.Or(cfg.Name, "QM")
 	cfg.MaxStore = cmp.Or(cfg.MaxStore, max(defaultMaxStore, cfg.MaxStored+minMaxStore))
 	if cfg.has == nil {
@@ -140,7 +140,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 }
 
 // options checks the configuration and converts it to the library's.
-func (cfg ServerConfig) options() (*server.Options, error) {
+func (cfg Config) options() (*server.Options, error) {
 	if strings.ContainsAny(cfg.Name, " \t\r\n") {
 		return nil, transfer.Errorf(transfer.KindUsage, "queue manager name %q is not valid: it has a space", cfg.Name)
 	}
@@ -197,7 +197,7 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 
 // strangers returns the number of connections that may wait for their identity at once: each takes a descriptor, and
 // may send nothing for a while.
-func (cfg *ServerConfig) strangers() int {
+func (cfg *Config) strangers() int {
 	if cfg.Guard == nil {
 		return 0
 	}
@@ -206,12 +206,12 @@ func (cfg *ServerConfig) strangers() int {
 
 // mostOfOne returns the number of connections that one name may have at once: an agent needs three, a user one for each
 // command that runs.
-func (cfg *ServerConfig) mostOfOne() int {
+func (cfg *Config) mostOfOne() int {
 	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/4, minOfOne), maxOfOne)
 }
 
 // members returns the number of connections that are left for admitted clients.
-func (cfg *ServerConfig) members() int {
+func (cfg *Config) members() int {
 	if cfg.Clients < fewClients {
 		return cfg.Clients
 	}
@@ -219,7 +219,7 @@ func (cfg *ServerConfig) members() int {
 }
 
 // identity returns the queue manager's own identity; nil if it has none.
-func (cfg *ServerConfig) identity() *identity.Identity {
+func (cfg *Config) identity() *identity.Identity {
 	if cfg.Guard == nil {
 		return nil
 	}
@@ -336,7 +336,7 @@ func (s *Server) InProcessConn() (net.Conn, error) { return s.NS.InProcessConn()
 
 // domain returns the queue manager's name among queue managers that channels join, one token: the members of a cluster
 // have one queue.
-func (cfg *ServerConfig) domain() string {
+func (cfg *Config) domain() string {
 	if cfg.Cluster != nil {
 		return transfer.Token(cfg.Cluster.Name)
 	}

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -25,7 +26,7 @@ func guarded(t *testing.T, a *authority.Authority, dir string) *Server {
 	t.Helper()
 	claims, err := a.Claims()
 	must(t, err)
-	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t),
+	s, err := Start(qmgrtest.Context(t), Config{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t),
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "QM", roles.Manager), Claims: claims}})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
@@ -33,9 +34,9 @@ func guarded(t *testing.T, a *authority.Authority, dir string) *Server {
 }
 
 // trusted connects with an identity that may read every queue.
-func trusted(t *testing.T, s *Server) *Conn {
+func trusted(t *testing.T, s *Server) *qmgr.Conn {
 	t.Helper()
-	return connect(t, ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
+	return connect(t, qmgr.ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
 }
 
 var allCommands = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
@@ -90,7 +91,7 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := guarded(t, a, t.TempDir())
-	c := connect(t, ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
+	c := connect(t, qmgr.ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
 	z, err := s.NS.Connz(nil)
 	must(t, err)
 	ended := 0
@@ -153,8 +154,8 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := guarded(t, a, t.TempDir())
-	c := connect(t, ConnConfig{URL: s.URL(), Self: "ALPHA", Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
-	at := StoreOf(c, "ALPHA")
+	c := connect(t, qmgr.ConnConfig{URL: s.URL(), Self: "ALPHA", Identity: authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)})
+	at := qmgr.StoreOf(c, "ALPHA")
 	_, err := at.OutgoingAt(qmgrtest.Context(t), "")
 	must(t, err)
 	good := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -19,7 +20,7 @@ import (
 func TestARefusalGoesToItsAskerAlone(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), qmgrtest.FreePort(t))
-	c := connect(t, ConnConfig{URL: s.URL(), Self: "bob"}) // makes the streams
+	c := connect(t, qmgr.ConnConfig{URL: s.URL(), Self: "bob"}) // makes the streams
 	must(t, c.Healthy(qmgrtest.Context(t)))
 	nc, err := nats.Connect(s.URL())
 	must(t, err)
@@ -44,7 +45,7 @@ func TestARefusalGoesToItsAskerAlone(t *testing.T) {
 func TestPaces(t *testing.T) { synctest.Test(t, paces) }
 
 func paces(t *testing.T) {
-	l := newLimits(&Server{cfg: ServerConfig{Guard: &Guard{}}})
+	l := newLimits(&Server{cfg: Config{Guard: &Guard{}}})
 	eve := gate.Caller{Member: "eve", Token: "eve", Role: string(roles.User)}
 	delta := gate.Caller{Member: "DELTA", Token: "DELTA", Role: string(roles.Agent)}
 	waits := func(from gate.Caller, subject string, messages, size int) (last time.Duration) {

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/qmgrtest"
@@ -267,7 +268,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 			two.place(authoritytest.Identity(t, a, identity.Agent, isBehind, roles.Agent), "TWO")
 			two.place(authoritytest.Identity(t, a, identity.User, "behind", roles.User), "TWO")
 			here := as(t, a, s, isHere)
-			connect(t, ConnConfig{URL: s.URL(), Asks: true, Identity: authoritytest.Identity(t, a, identity.User, "here", roles.User)})
+			connect(t, qmgr.ConnConfig{URL: s.URL(), Asks: true, Identity: authoritytest.Identity(t, a, identity.User, "here", roles.User)})
 			all := trusted(t, s) // publishes as any identity, and hears all messages
 			rows := matrix(managers)
 
@@ -339,7 +340,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 
 			t.Run("says", func(t *testing.T) {
 				heard := make(chan string, 10000)
-				take := func(m Message) {
+				take := func(m qmgr.Message) {
 					if string(m.Data) == "MALLORY" {
 						heard <- m.Subject
 					}

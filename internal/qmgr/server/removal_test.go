@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/cluster"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
@@ -24,14 +25,14 @@ func TestAMemberIsRemoved(t *testing.T) {
 	c := newTrio(t, authoritytest.New(t))
 	c.start(0, 1, 2)
 	c.whole(0, 1, 2)
-	conn := connect(t, ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
+	conn := connect(t, qmgr.ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
 	replicated(t, conn)
 	enqueueSoon(t, conn, "ferry.command.A.me", "with three")
-	desk := connect(t, ConnConfig{URL: c.urls(0), Identity: authoritytest.Identity(t, c.a, identity.Authority, "", roles.Authority), Timeout: electing})
+	desk := connect(t, qmgr.ConnConfig{URL: c.urls(0), Identity: authoritytest.Identity(t, c.a, identity.Authority, "", roles.Authority), Timeout: electing})
 	remove := func(name string) error {
 		jwt, seed, err := c.a.SystemUser(time.Minute)
 		must(t, err)
-		return RemoveMember(qmgrtest.Context(t), desk, name, errands.SystemUser{JWT: jwt, Seed: seed})
+		return qmgr.RemoveMember(qmgrtest.Context(t), desk, name, errands.SystemUser{JWT: jwt, Seed: seed})
 	}
 	qmgrtest.WantKind(t, remove("QM3"), transfer.KindAlive, "stop it first")
 	qmgrtest.WantKind(t, remove("QM1"), transfer.KindAlive)
@@ -65,7 +66,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 	cfg.Name, cfg.Dir, cfg.Listen = "QM4", t.TempDir(), qmgrtest.FreePort(t)
 	cfg.Cluster.Listen = qmgrtest.FreePort(t)
 	cfg.Guard.Identity = authoritytest.Identity(t, c.a, identity.Manager, "QM4", roles.Manager)
-	four, err := StartServer(qmgrtest.Context(t), cfg)
+	four, err := Start(qmgrtest.Context(t), cfg)
 	must(t, err)
 	t.Cleanup(four.Shutdown)
 	got, _ := consume(t, conn, commands)
@@ -82,7 +83,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 		}
 	}
 	c.up[0].Shutdown() // and any one may go
-	other := connect(t, ConnConfig{URL: c.urls(1), Identity: c.is[1], Timeout: electing})
+	other := connect(t, qmgr.ConnConfig{URL: c.urls(1), Identity: c.is[1], Timeout: electing})
 	enqueueSoon(t, other, "ferry.command.A.me", "without another")
 }
 

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/places"
@@ -82,11 +83,11 @@ func placedAt(t *testing.T, i *identity.Identity, at string, when time.Time) jso
 }
 
 // handOn hands a batch on to queue manager ONE, as another queue manager does.
-func handOn(t *testing.T, c *Conn, from string, b forward.Batch) (r forward.BatchResult) {
+func handOn(t *testing.T, c *qmgr.Conn, from string, b forward.Batch) (r forward.BatchResult) {
 	t.Helper()
 	data, err := json.Marshal(b)
 	must(t, err)
-	answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
+	answer, err := errands.Request(qmgrtest.Context(t), controlOf(c), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
 	must(t, err)
 	must(t, json.Unmarshal(answer, &r))
 	return r

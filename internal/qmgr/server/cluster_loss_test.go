@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 )
@@ -19,7 +20,7 @@ func TestLossInACluster(t *testing.T) {
 	c := newTrio(t, nil)
 	c.start(0, 1, 2)
 	c.whole(0, 1, 2)
-	conn := connect(t, ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
+	conn := connect(t, qmgr.ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
 	replicated(t, conn)
 	for range 50 {
 		enqueueSoon(t, conn, "ferry.command.A.me", "x")
@@ -45,7 +46,7 @@ func TestLossInACluster(t *testing.T) {
 	}
 
 	c.marked(53)
-	must(t, conn.control.js().DeleteStream(t.Context(), string(streams.StreamCommand)))
+	must(t, jsOf(conn).DeleteStream(t.Context(), string(streams.StreamCommand)))
 	until(t, "each member says what is lost", func() bool {
 		for _, s := range c.up {
 			if d := s.Degraded(); !strings.Contains(d, "FERRY_COMMAND was made anew") && !strings.Contains(d, "FERRY_COMMAND has gone") {
@@ -67,13 +68,13 @@ func TestAMemberOpensItsStoreAnew(t *testing.T) {
 	c := newTrio(t, nil)
 	c.start(0, 1, 2)
 	c.whole(0, 1, 2)
-	conn := connect(t, ConnConfig{URL: c.urls(1), Timeout: electing})
+	conn := connect(t, qmgr.ConnConfig{URL: c.urls(1), Timeout: electing})
 	replicated(t, conn)
 	must(t, c.up[0].Reopen())
 	enqueueSoon(t, conn, "ferry.command.A.me", "while one was away")
 	replicated(t, conn)
 	c.up[1].Shutdown()
-	other := connect(t, ConnConfig{URL: c.urls(0), Timeout: electing})
+	other := connect(t, qmgr.ConnConfig{URL: c.urls(0), Timeout: electing})
 	got, _ := consume(t, other, commands)
 	if m := qmgrtest.Receive(t, "a command", got); m != "while one was away" {
 		t.Errorf("read %q", m)
@@ -100,7 +101,7 @@ func TestAQueueThatAllHaveLost(t *testing.T) {
 	c.leaderless = 10 * time.Second
 	c.start(0, 1, 2)
 	c.whole(0, 1, 2)
-	conn := connect(t, ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
+	conn := connect(t, qmgr.ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
 	replicated(t, conn)
 	for range 20 {
 		enqueueSoon(t, conn, "ferry.command.A.me", "x")

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"bytes"
@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
@@ -27,7 +27,7 @@ func filled(t *testing.T, crash bool) string {
 	t.Helper()
 	dir := t.TempDir()
 	s := start(t, dir, qmgrtest.FreePort(t))
-	c := connect(t, ConnConfig{URL: s.URL()})
+	c := connect(t, qmgr.ConnConfig{URL: s.URL()})
 	got, stop := consume(t, c, commands)
 	for i := range 5 {
 		enqueue(t, c, "ferry.command.A.me", fmt.Sprint("done ", i))
@@ -35,7 +35,7 @@ func filled(t *testing.T, crash bool) string {
 	}
 	stop()
 	qmgrtest.Eventually(t, "all are acknowledged", func() bool {
-		st, err := c.control.js().Stream(t.Context(), string(streams.StreamCommand))
+		st, err := jsOf(c).Stream(t.Context(), string(streams.StreamCommand))
 		return err == nil && st.CachedInfo().State.Msgs == 0
 	})
 	for i := range 10 {
@@ -63,7 +63,7 @@ func filled(t *testing.T, crash bool) string {
 }
 
 // commandsLeft returns the commands that a reader gets, in order, up to one that is stored last.
-func commandsLeft(t *testing.T, c *Conn) (left []string) {
+func commandsLeft(t *testing.T, c *qmgr.Conn) (left []string) {
 	t.Helper()
 	got, stop := consume(t, c, commands)
 	defer stop()
@@ -87,7 +87,7 @@ func TestSoundStoreIsNotDegraded(t *testing.T) {
 			if d := s.Degraded(); d != "" {
 				t.Errorf("degraded: %s", d)
 			}
-			c := connect(t, ConnConfig{URL: s.URL()})
+			c := connect(t, qmgr.ConnConfig{URL: s.URL()})
 			if left := commandsLeft(t, c); len(left) != 10 {
 				t.Errorf("the commands are %v", left)
 			}
@@ -146,7 +146,7 @@ func TestDamagedStoreIsNoticed(t *testing.T) {
 			dir := filled(t, false)
 			c.damage(t, dir)
 			s := start(t, dir, qmgrtest.FreePort(t))
-			conn := connect(t, ConnConfig{URL: s.URL()})
+			conn := connect(t, qmgr.ConnConfig{URL: s.URL()})
 			if d := conn.Facts().Degraded; d != s.Degraded() || !strings.Contains(d, c.says) || (d != "") != (c.says != "") {
 				t.Errorf("it says %q, and %q to whoever connects; want %q", s.Degraded(), d, c.says)
 			}
@@ -174,9 +174,9 @@ func TestEstrangedReaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			qmgrtest.NoLeaks(t)
-			c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+			c := connect(t, qmgr.ConnConfig{Server: start(t, t.TempDir(), "")})
 			enqueue(t, c, "ferry.command.A.me", "one")
-			_, err := c.control.js().CreateConsumer(t.Context(), string(streams.StreamCommand), cfg)
+			_, err := jsOf(c).CreateConsumer(t.Context(), string(streams.StreamCommand), cfg)
 			must(t, err)
 			got, _ := consume(t, c, commands)
 			if m := qmgrtest.Receive(t, "the command", got); m != "one" {
@@ -212,7 +212,7 @@ func TestClientsNoticeWhatIsLost(t *testing.T) {
 			dir, addr := filepath.Join(t.TempDir(), "qm"), qmgrtest.FreePort(t)
 			s := start(t, dir, addr)
 			ons := make(chan bool, 10)
-			conn := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }})
+			conn := connect(t, qmgr.ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }})
 			qmgrtest.Receive(t, "the first OnConnect", ons)
 			got, _ := consume(t, conn, commands)
 			enqueue(t, conn, "ferry.command.A.me", "one")
@@ -245,68 +245,6 @@ func TestClientsNoticeWhatIsLost(t *testing.T) {
 	}
 }
 
-func TestWitness(t *testing.T) {
-	w := newWitness()
-	t0 := time.Unix(1, 0)
-	check := func(what, got, want string) {
-		t.Helper()
-		if !strings.Contains(got, want) || (got != "") != (want != "") {
-			t.Errorf("%s: it says %q; want %q", what, got, want)
-		}
-	}
-	s := string(streams.StreamCommand)
-	check("the first look", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "")
-	before := w.before(s)
-	w.saw(s, 6) // stored while the stream was asked
-	check("a message stored meanwhile", w.look(s, before, streams.Mark{Created: t0, Last: 5}), "")
-	check("a message less", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "from message 6 to message 5")
-	check("the same again", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "")
-	check("made anew", w.look(s, w.before(s), streams.Mark{Created: t0.Add(1), Last: 9}), "made anew")
-
-	check("the first attach", w.attach(s, "d", 0), "")
-	for i := range uint64(10) {
-		check("a delivery", w.delivered(s, "d", i, i), "")
-		w.acked(s, "d", i)
-	}
-	check("the next attach", w.attach(s, "d", 9+mayBeSkipped), "")
-	check("an attach ahead", w.attach(s, "d", 9+2*mayBeSkipped+1), "17 messages ahead")
-	for i := range uint64(mayComeAgain) {
-		check("an acknowledged message", w.delivered(s, "d", i, 100+i), "")
-	}
-	check("one too many", w.delivered(s, "d", 8, 110), "come again")
-	check("and one more", w.delivered(s, "d", 9, 111), "")
-	for i := range uint64(2 * rememberAcked) {
-		w.acked(s, "d", 1000+i)
-	}
-	if r := w.readers[s+" d"]; len(r.acked) != rememberAcked || len(r.order) != rememberAcked {
-		t.Errorf("%d and %d acknowledgements are remembered", len(r.acked), len(r.order))
-	}
-}
-
-func TestFindingsFade(t *testing.T) {
-	var f streams.Findings
-	at := time.Unix(1000, 0)
-	for i := range streams.MaxFindings + 2 {
-		if !f.Add(fmt.Sprint(i), at) {
-			t.Errorf("finding %d is not news", i)
-		}
-	}
-	if f.Add("5", at) || f.Text(at) != "2; 3; 4; 5" {
-		t.Errorf("the findings are %s", f.Text(at))
-	}
-	if later := at.Add(streams.DegradedFor); f.Text(later) != "" || !f.Add("5", later) {
-		t.Errorf("after an hour the findings are %s", f.Text(later))
-	}
-}
-
-// lost returns a channel that is closed when a connection is known to be down.
-func lost(t *testing.T, c *Conn) <-chan struct{} {
-	ch := make(chan struct{})
-	qmgrtest.Eventually(t, "the connection is down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
-	close(ch)
-	return ch
-}
-
 func block(t *testing.T, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, commandDir, "msgs/*.blk"))
@@ -328,11 +266,4 @@ func flip(t *testing.T, dir, text string) {
 	}
 	data[at+len(text)+5] ^= 4
 	must(t, os.WriteFile(name, data, 0o600))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

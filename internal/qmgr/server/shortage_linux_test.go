@@ -1,10 +1,11 @@
-package qmgr
+package server
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
@@ -18,7 +19,7 @@ func TestFailedReadPutsNothingAside(t *testing.T) {
 	meta := filepath.Join(dir, commandDir, "meta.inf")
 	must(t, os.Rename(meta, meta+".saved"))
 	must(t, os.Symlink("/proc/self/mem", meta)) // a read of its first page fails with EIO
-	_, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t)})
+	_, err := Start(qmgrtest.Context(t), Config{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t)})
 	qmgrtest.WantKind(t, err, transfer.KindNoManager, "FERRY_COMMAND", "input/output error")
 	if _, err := os.Stat(filepath.Join(dir, disk.DamagedDir)); !os.IsNotExist(err) {
 		t.Errorf("something was put aside: %v", err)
@@ -28,7 +29,7 @@ func TestFailedReadPutsNothingAside(t *testing.T) {
 	if why := s.Degraded(); why != "" {
 		t.Errorf("degraded: %s", why)
 	}
-	if left := commandsLeft(t, connect(t, ConnConfig{URL: s.URL()})); len(left) != 10 {
+	if left := commandsLeft(t, connect(t, qmgr.ConnConfig{URL: s.URL()})); len(left) != 10 {
 		t.Errorf("the commands are %v", left)
 	}
 }

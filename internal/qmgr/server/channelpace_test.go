@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -29,7 +30,7 @@ func TestRepliesThroughAChannelHaveAPace(t *testing.T) {
 	beta := as(t, a, s, "BETA")
 	const all = 40_000
 	got := make(chan string, 2*all)
-	_, err := beta.Subscribe("ferry.reply.BETA.*", func(m Message) { got <- m.Subject })
+	_, err := beta.Subscribe("ferry.reply.BETA.*", func(m qmgr.Message) { got <- m.Subject })
 	must(t, err)
 	must(t, beta.Healthy(qmgrtest.Context(t)))
 	began := time.Now()
@@ -57,7 +58,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	c := trusted(t, s)
-	nc := c.control.conn()
+	nc := controlOf(c)
 	answers := make(chan *nats.Msg, 10_000)
 	inbox := func(n uint64) string { return wire.InboxSubject(wire.Manager, "store-ONE", qmgrtest.Secret, n) }
 	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+qmgrtest.Secret+".*", answers)
@@ -85,7 +86,7 @@ func TestListsOfPlacesAreBounded(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
-	nc := trusted(t, s).control.conn()
+	nc := controlOf(trusted(t, s))
 	answers := make(chan *nats.Msg, 1000)
 	inbox := func(n uint64) string { return wire.InboxSubject(wire.Manager, "store-ONE", qmgrtest.Secret, n) }
 	_, err := nc.ChanSubscribe("ferry.inbox.qmgr.store-ONE."+qmgrtest.Secret+".*", answers)

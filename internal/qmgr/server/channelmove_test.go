@@ -1,9 +1,10 @@
-package qmgr
+package server
 
 import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -17,16 +18,16 @@ import (
 const movedWithin = 10 * time.Second
 
 // hears has messages on a subject counted.
-func hears(t *testing.T, c *Conn, subject string) chan string {
+func hears(t *testing.T, c *qmgr.Conn, subject string) chan string {
 	t.Helper()
 	got := make(chan string, 10000)
-	_, err := c.Subscribe(subject, func(m Message) { got <- string(m.Data) })
+	_, err := c.Subscribe(subject, func(m qmgr.Message) { got <- string(m.Data) })
 	must(t, err)
 	return got
 }
 
 // reaches publishes until a message comes, and returns the time that this needed.
-func reaches(t *testing.T, from *Conn, subject string, got chan string) time.Duration {
+func reaches(t *testing.T, from *qmgr.Conn, subject string, got chan string) time.Duration {
 	t.Helper()
 	for len(got) > 0 {
 		<-got
@@ -53,9 +54,9 @@ func TestAnAgentMovesBetweenQueueManagers(t *testing.T) {
 	alpha := as(t, a, hub, "ALPHA")
 	answers := hears(t, alpha, "ferry.reply.ALPHA.*")
 	i := authoritytest.Identity(t, a, identity.Agent, "BETA", roles.Agent)
-	user := connect(t, ConnConfig{URL: hub.URL(), Asks: true, Identity: authoritytest.Identity(t, a, identity.User, "bob", roles.User)})
+	user := connect(t, qmgr.ConnConfig{URL: hub.URL(), Asks: true, Identity: authoritytest.Identity(t, a, identity.User, "bob", roles.User)})
 	for n, at := range []*Server{one, two, hub, one} {
-		beta := connect(t, ConnConfig{URL: at.URL(), Identity: i})
+		beta := connect(t, qmgr.ConnConfig{URL: at.URL(), Identity: i})
 		got := hears(t, beta, "ferry.reply.BETA.*")
 		if took := reaches(t, alpha, "ferry.reply.BETA.ALPHA", got) + reaches(t, beta, "ferry.reply.ALPHA.BETA", answers); took > movedWithin {
 			t.Errorf("at %s messages pass after %v", at.Name(), took)
@@ -79,7 +80,7 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 	running(t, one)
 	running(t, two)
 	i := authoritytest.Identity(t, a, identity.Agent, "BETA", roles.Agent)
-	beta := connect(t, ConnConfig{URL: one.URL() + "," + two.URL(), Identity: i})
+	beta := connect(t, qmgr.ConnConfig{URL: one.URL() + "," + two.URL(), Identity: i})
 	first := transferToken(beta)
 	behind := func(peer string) bool { return hub.channels.Places.Behind(peer, "BETA") }
 	qmgrtest.Eventually(t, "BETA is behind the channel to "+first, func() bool { return behind(first) })
@@ -99,16 +100,16 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 	command()
 }
 
-func transferToken(c *Conn) string { return *c.control.peer.Load() }
+func transferToken(c *qmgr.Conn) string { return controlOf(c).ConnectedServerName() }
 
 // A hub that is started again asks its peers for the places behind them.
 func TestAHubIsStartedAgain(t *testing.T) {
 	a := authoritytest.New(t)
 	claims, err := a.Claims()
 	must(t, err)
-	cfg := ServerConfig{Name: "HUB", Dir: t.TempDir(), Listen: qmgrtest.FreePort(t), ChannelListen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t),
+	cfg := Config{Name: "HUB", Dir: t.TempDir(), Listen: qmgrtest.FreePort(t), ChannelListen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t),
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "HUB", roles.Manager), Claims: claims}}
-	hub, err := StartServer(qmgrtest.Context(t), cfg)
+	hub, err := Start(qmgrtest.Context(t), cfg)
 	must(t, err)
 	one, two := linked(t, a, "ONE", to(hub)), linked(t, a, "TWO", to(hub))
 	running(t, one)
@@ -117,7 +118,7 @@ func TestAHubIsStartedAgain(t *testing.T) {
 	got, answers := hears(t, beta, "ferry.reply.BETA.*"), hears(t, alpha, "ferry.reply.ALPHA.*")
 	reaches(t, alpha, "ferry.reply.BETA.ALPHA", got)
 	hub.Shutdown()
-	hub, err = StartServer(qmgrtest.Context(t), cfg)
+	hub, err = Start(qmgrtest.Context(t), cfg)
 	must(t, err)
 	t.Cleanup(hub.Shutdown)
 	running(t, one)
@@ -137,7 +138,7 @@ func TestChannelsInARow(t *testing.T) {
 	for _, s := range []*Server{middle, low, side} {
 		running(t, s)
 	}
-	conns := map[string]*Conn{"ALPHA": as(t, a, top, "ALPHA"), "BETA": as(t, a, middle, "BETA"), "GAMMA": as(t, a, low, "GAMMA"), "DELTA": as(t, a, side, "DELTA")}
+	conns := map[string]*qmgr.Conn{"ALPHA": as(t, a, top, "ALPHA"), "BETA": as(t, a, middle, "BETA"), "GAMMA": as(t, a, low, "GAMMA"), "DELTA": as(t, a, side, "DELTA")}
 	got := map[string]chan string{}
 	for name, c := range conns {
 		got[name] = hears(t, c, "ferry.reply."+name+".*")
@@ -163,12 +164,12 @@ func TestAPipeBehindAChannel(t *testing.T) {
 	ticket, err := authority.Ticket(a, bob.Name(), authority.Pipe{Transfer: id, Peer: "ALPHA", Right: transfer.AuthDest})
 	must(t, err)
 	self := transfer.StreamAgentOf(bob.Name().String(), id).Token()
-	pipe := connect(t, ConnConfig{URL: one.URL(), Identity: bob, Self: self, Ticket: func() identity.JWTs { return ticket }})
+	pipe := connect(t, qmgr.ConnConfig{URL: one.URL(), Identity: bob, Self: self, Ticket: func() identity.JWTs { return ticket }})
 	got, answers := hears(t, pipe, "ferry.reply."+self+".*"), hears(t, alpha, "ferry.reply.ALPHA.*")
 	reaches(t, alpha, "ferry.reply."+self+".ALPHA", got)
 	reaches(t, pipe, "ferry.reply.ALPHA."+self, answers)
 	carol := authoritytest.Identity(t, a, identity.User, "carol", roles.Operator)
 	commands, _ := consume(t, pipe, streams.Commands(transfer.AgentName(self)))
-	enqueue(t, connect(t, ConnConfig{URL: hub.URL(), Identity: carol}), "ferry.command."+self+".carol", "x")
+	enqueue(t, connect(t, qmgr.ConnConfig{URL: hub.URL(), Identity: carol}), "ferry.command."+self+".carol", "x")
 	qmgrtest.Receive(t, "a command of another user", commands)
 }

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
@@ -35,7 +36,7 @@ func (d *fakeDisk) has(_ string, bytes, _ uint64) bool { return d.left.Load() >=
 
 func (d *fakeDisk) start(t *testing.T, dir string) (*Server, error) {
 	t.Helper()
-	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t), has: d.has})
+	s, err := Start(qmgrtest.Context(t), Config{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t), has: d.has})
 	if err == nil {
 		t.Cleanup(s.Shutdown)
 	}
@@ -50,8 +51,8 @@ func crashedWithBatch(t *testing.T, half bool) string {
 	t.Helper()
 	dir := t.TempDir()
 	s := start(t, dir, qmgrtest.FreePort(t))
-	c := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination})
-	if _, err := QueuesOf(c).Create(t.Context(), "Q", 0, 0); err != nil {
+	c := connect(t, qmgr.ConnConfig{URL: s.URL(), Self: wire.Coordination})
+	if _, err := qmgr.QueuesOf(c).Create(t.Context(), "Q", 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	subject := wire.QueueSubject("Q", "A", "g")
@@ -62,7 +63,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 		if commit {
 			m.Header.Set("Nats-Batch-Commit", "1")
 		}
-		if _, err := c.control.conn().RequestMsg(m, qmgrtest.Patience); err != nil {
+		if _, err := controlOf(c).RequestMsg(m, qmgrtest.Patience); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,8 +101,8 @@ func crashedWithBatch(t *testing.T, half bool) string {
 // messagesOf returns the messages of the queue Q.
 func messagesOf(t *testing.T, s *Server) (all []string) {
 	t.Helper()
-	c := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination})
-	st, err := c.control.js().Stream(t.Context(), streams.QueueStream("Q"))
+	c := connect(t, qmgr.ConnConfig{URL: s.URL(), Self: wire.Coordination})
+	st, err := jsOf(c).Stream(t.Context(), streams.QueueStream("Q"))
 	must(t, err)
 	must(t, disk.Each(t.Context(), st, func(m *jetstream.RawStreamMsg) error { all = append(all, string(m.Data)); return nil }))
 	return all
@@ -188,25 +189,25 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 	s, err := drive.start(t, t.TempDir())
 	must(t, err)
 	ctx := qmgrtest.Context(t)
-	manager, agent := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination}), connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
+	manager, agent := connect(t, qmgr.ConnConfig{URL: s.URL(), Self: wire.Coordination}), connect(t, qmgr.ConnConfig{URL: s.URL(), Name: "ALPHA"})
 	for _, q := range []transfer.QueueName{"Q", "SMALL"} {
-		_, err := QueuesOf(manager).Create(ctx, q, 64<<10, 0)
+		_, err := qmgr.QueuesOf(manager).Create(ctx, q, 64<<10, 0)
 		must(t, err)
 	}
-	_, err = QueuesOf(manager).Create(ctx, "HUGE", 1<<40, 0)
+	_, err = qmgr.QueuesOf(manager).Create(ctx, "HUGE", 1<<40, 0)
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "no room for the queue HUGE of 1.0 TiB")
-	for name, keep := range map[string]func(*Conn) streams.Keeper{
-		"asked":   func(c *Conn) streams.Keeper { return asker{c} },
-		"library": func(c *Conn) streams.Keeper { return streams.Library{JS: c.control.js} },
-	} {
-		manager.keeper, agent.keeper = keep(manager), keep(agent)
+	for _, name := range []string{"library", "asked"} {
+		if name == "asked" {
+			qmgr.Ask(manager)
+			qmgr.Ask(agent)
+		}
 		put := func(q transfer.QueueName) error {
-			_, err := QueuesOf(manager).Put(ctx, wire.QueueSpan{Queue: q}, false, make([]byte, 65<<10))
+			_, err := qmgr.QueuesOf(manager).Put(ctx, wire.QueueSpan{Queue: q}, false, make([]byte, 65<<10))
 			return err
 		}
 		publish := func(q transfer.QueueName) error {
 			to := wire.QueueItem{Queue: q, Transfer: transfer.ID{1, 6: 0x70, 8: 0x80}, Item: 1}
-			_, err := QueuesOf(agent).Publish(ctx, to, nil, wire.QueueReceipt{}, 1, func(int) ([]byte, bool, error) { return make([]byte, 65<<10), true, nil })
+			_, err := qmgr.QueuesOf(agent).Publish(ctx, to, nil, wire.QueueReceipt{}, 1, func(int) ([]byte, bool, error) { return make([]byte, 65<<10), true, nil })
 			return err
 		}
 		for _, store := range []func(transfer.QueueName) error{put, publish} {

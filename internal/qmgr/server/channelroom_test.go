@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"crypto/rand"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/quota"
@@ -76,7 +77,7 @@ func TestABatchIsForEnrolledAgents(t *testing.T) {
 	a := authoritytest.New(t)
 	claims, err := a.Claims()
 	must(t, err)
-	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Log: qmgrtest.Log(t),
+	s, err := Start(qmgrtest.Context(t), Config{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Log: qmgrtest.Log(t),
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "ONE", roles.Manager), Claims: claims, Enrolled: func(token string) bool { return token == "BETA" }}})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
@@ -96,8 +97,8 @@ func TestAnAuthorWithoutRoomHoldsUpNoOther(t *testing.T) {
 	two := linked(t, a, "TWO", to(one))
 	running(t, two)
 	beta := as(t, a, two, "BETA")
-	user := func(name string) *Conn {
-		return connect(t, ConnConfig{URL: one.URL(), Identity: authoritytest.Identity(t, a, identity.User, name, roles.User)})
+	user := func(name string) *qmgr.Conn {
+		return connect(t, qmgr.ConnConfig{URL: one.URL(), Identity: authoritytest.Identity(t, a, identity.User, name, roles.User)})
 	}
 	alice, bob := user("alice"), user("bob")
 	enqueue(t, alice, "ferry.command.BETA.alice", "first")

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/qmgrtest"
@@ -34,8 +35,8 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	ca, cb := as(t, a, one, "ALPHA"), as(t, a, two, "BETA")
 	beats(t, cb, "BETA")
 	ctx := qmgrtest.Context(t)
-	alpha, beta := StoreOf(ca, "ALPHA"), StoreOf(cb, "BETA")
-	var v StoreView
+	alpha, beta := qmgr.StoreOf(ca, "ALPHA"), qmgr.StoreOf(cb, "BETA")
+	var v qmgr.StoreView
 	qmgrtest.Eventually(t, "it is known where BETA is", func() (ok bool) {
 		var err error
 		v, err = alpha.Outgoing(ctx, "BETA")
@@ -45,7 +46,7 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	qmgrtest.Eventually(t, "the first message is stored", func() bool { return alpha.Put(v.At, sh.Subject(), []byte("0")).Wait(ctx) == nil })
 	must(t, beta.Trim(ctx, sh, 0))
-	var receipts []*Receipt
+	var receipts []*qmgr.Receipt
 	for n := range 40 {
 		receipts = append(receipts, alpha.Put(v.At, sh.Subject(), bytes.Repeat([]byte{byte(n)}, 100_000)))
 	}
@@ -80,9 +81,9 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 
 	// A removed agent leaves nothing in any store.
 	must(t, alpha.Put(v.At, sh.Subject(), []byte("x")).Wait(ctx))
-	coordination := connect(t, ConnConfig{URL: hub.URL(), Identity: authoritytest.Identity(t, a, identity.Coordination, "", roles.Coordination)})
+	coordination := connect(t, qmgr.ConnConfig{URL: hub.URL(), Identity: authoritytest.Identity(t, a, identity.Coordination, "", roles.Coordination)})
 	qmgrtest.Eventually(t, "nothing is left of an agent that was removed", func() bool { // once TWO has been heard
-		must(t, ClearStored(ctx, coordination, "ALPHA"))
+		must(t, qmgr.ClearStored(ctx, coordination, "ALPHA"))
 		return stored(t, two, streams.StreamStore) == 0
 	})
 
@@ -108,12 +109,12 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
 	two := linked(t, a, "TWO", to(one))
-	two.answers.registrar.Keeper = streams.Library{JS: two.answers.JS, AckWait: defaultTimes.ackWait, MaxStored: streams.MinMaxStored}
+	two.answers.registrar.Keeper = streams.Library{JS: two.answers.JS, AckWait: streams.AckWait, MaxStored: streams.MinMaxStored}
 	running(t, two)
 	cb := as(t, a, two, "BETA")
 	beats(t, cb, "BETA")
 	ctx := qmgrtest.Context(t)
-	alpha := StoreOf(as(t, a, one, "ALPHA"), "ALPHA")
+	alpha := qmgr.StoreOf(as(t, a, one, "ALPHA"), "ALPHA")
 	qmgrtest.Eventually(t, "it is known where BETA is", func() bool { v, err := alpha.Outgoing(ctx, "BETA"); return err == nil && v.At == "TWO" })
 	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
@@ -140,7 +141,7 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	ask := func(f forward.FarTask) errands.Result {
 		data, err := json.Marshal(forward.Batch{V: 1, Store: &f, Proofs: proofs})
 		must(t, err)
-		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
+		answer, err := errands.Request(qmgrtest.Context(t), controlOf(c), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r errands.Result
 		must(t, json.Unmarshal(answer, &r))
@@ -193,12 +194,12 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	const stored = 1 << 30
 	claims, err := a.Claims()
 	must(t, err)
-	s, err := StartServer(qmgrtest.Context(t), ServerConfig{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", MaxStored: stored, Log: qmgrtest.Log(t),
+	s, err := Start(qmgrtest.Context(t), Config{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", MaxStored: stored, Log: qmgrtest.Log(t),
 		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "ONE", roles.Manager), Claims: claims, Enrolled: func(token string) bool { return token != "NOSUCH" }}})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	c := trusted(t, s)
-	_, err = StoreOf(as(t, a, s, "BETA"), "BETA").Outgoing(qmgrtest.Context(t), "BETA") // makes the store
+	_, err = qmgr.StoreOf(as(t, a, s, "BETA"), "BETA").Outgoing(qmgrtest.Context(t), "BETA") // makes the store
 	must(t, err)
 	for name, at := range map[string]string{"ALPHA": "TWO", "GAMMA": "TWO", "EPSILON": "TWO", "DELTA": "THREE"} {
 		must(t, s.forwarder.Placed(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
@@ -206,7 +207,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	put := func(from, to transfer.AgentName) (code jetstream.ErrorCode, why string) {
 		t.Helper()
-		nc, inbox := c.control.conn(), wire.InboxSubject(from.Token(), "store-ONE", qmgrtest.Secret, 1)
+		nc, inbox := controlOf(c), wire.InboxSubject(from.Token(), "store-ONE", qmgrtest.Secret, 1)
 		sub, err := nc.SubscribeSync(inbox)
 		must(t, err)
 		defer sub.Unsubscribe()

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/cluster"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -61,8 +62,8 @@ func newTrio(t *testing.T, a *authority.Authority) *trio {
 	return c
 }
 
-func (c *trio) config(n int) ServerConfig {
-	cfg := ServerConfig{Name: fmt.Sprintf("QM%d", n+1), Dir: c.dirs[n], Listen: c.listen[n], MaxStored: c.maxStored[n], Log: qmgrtest.Log(c.t),
+func (c *trio) config(n int) Config {
+	cfg := Config{Name: fmt.Sprintf("QM%d", n+1), Dir: c.dirs[n], Listen: c.listen[n], MaxStored: c.maxStored[n], Log: qmgrtest.Log(c.t),
 		Cluster: &cluster.Cluster{Name: "X", Listen: c.routes[n], Leaderless: c.leaderless, Routes: slices.DeleteFunc(slices.Clone(c.routes[:c.of]), func(r string) bool { return r == c.routes[n] })}}
 	if c.a != nil {
 		cfg.Guard = &Guard{Identity: c.is[n], Claims: c.claims[n], Keep: func(k roles.Claims) error {
@@ -78,7 +79,7 @@ func (c *trio) config(n int) ServerConfig {
 func (c *trio) start(which ...int) {
 	c.t.Helper()
 	for _, n := range which {
-		s, err := StartServer(qmgrtest.Context(c.t), c.config(n))
+		s, err := Start(qmgrtest.Context(c.t), c.config(n))
 		must(c.t, err)
 		c.t.Cleanup(s.Shutdown)
 		c.up[n] = s
@@ -119,17 +120,17 @@ func until(t testing.TB, what string, cond func() bool) {
 }
 
 // replicated waits until every queue and durable is kept three times, by three that have it all.
-func replicated(t *testing.T, c *Conn, durables ...string) {
+func replicated(t *testing.T, c *qmgr.Conn, durables ...string) {
 	t.Helper()
 	until(t, "every queue is kept three times", func() bool {
 		for _, cfg := range streams.All {
-			s, err := c.control.js().Stream(t.Context(), cfg.Name)
+			s, err := jsOf(c).Stream(t.Context(), cfg.Name)
 			if err != nil || !copied(s.CachedInfo().Config.Replicas, s.CachedInfo().Cluster) {
 				return false
 			}
 		}
 		for _, d := range durables {
-			cons, err := c.control.js().Consumer(t.Context(), string(streams.StreamCommand), d)
+			cons, err := jsOf(c).Consumer(t.Context(), string(streams.StreamCommand), d)
 			if err != nil || !copied(3, cons.CachedInfo().Cluster) {
 				return false
 			}
@@ -158,7 +159,7 @@ func TestThreeAreOne(t *testing.T) {
 	c.of = 2
 	c.start(0, 1)
 	c.whole(0, 1)
-	writer := connect(t, ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
+	writer := connect(t, qmgr.ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
 	enqueue(t, writer, "ferry.command.A.me", "with two")
 	c.of = 3
 	for n := range 2 { // a third is admitted if there is a route for it
@@ -168,7 +169,7 @@ func TestThreeAreOne(t *testing.T) {
 	}
 	c.start(2)
 	c.whole(2)
-	reader := connect(t, ConnConfig{URL: c.urls(2), Identity: c.is[2], Timeout: electing})
+	reader := connect(t, qmgr.ConnConfig{URL: c.urls(2), Identity: c.is[2], Timeout: electing})
 	got, _ := consume(t, reader, commands)
 	if m := qmgrtest.Receive(t, "a command", got); m != "with two" {
 		t.Errorf("read %q", m)
@@ -179,7 +180,7 @@ func TestThreeAreOne(t *testing.T) {
 	c.up[0].Shutdown()
 	until(t, "it is said who is away", func() bool { return strings.Contains(c.up[2].Passing(), "queue manager QM1 of cluster X is away") })
 	until(t, "the connection says it", func() bool { return strings.Contains(reader.Facts().Degraded, "QM1 of cluster X is away") })
-	other := connect(t, ConnConfig{URL: c.urls(0, 1), Identity: c.is[1], Timeout: electing})
+	other := connect(t, qmgr.ConnConfig{URL: c.urls(0, 1), Identity: c.is[1], Timeout: electing})
 	if name := other.Facts().ServerName; name != "QM2" {
 		t.Errorf("connected to %s", name)
 	}
@@ -200,7 +201,7 @@ func TestThreeAreOne(t *testing.T) {
 }
 
 // enqueueSoon stores through an election.
-func enqueueSoon(t *testing.T, c *Conn, subject, data string) {
+func enqueueSoon(t *testing.T, c *qmgr.Conn, subject, data string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), electing)
 	defer cancel()
@@ -214,7 +215,7 @@ func TestAllThreeComeBack(t *testing.T) {
 	c := newTrio(t, nil)
 	c.start(0, 1, 2)
 	c.whole(0, 1, 2)
-	conn := connect(t, ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
+	conn := connect(t, qmgr.ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
 	replicated(t, conn)
 	for n := range 20 {
 		enqueueSoon(t, conn, "ferry.command.A.me", fmt.Sprint(n))
@@ -224,16 +225,16 @@ func TestAllThreeComeBack(t *testing.T) {
 		s.Shutdown()
 	}
 	c.start(2)
-	early := connect(t, ConnConfig{URL: c.urls(2), Early: true})
+	early := connect(t, qmgr.ConnConfig{URL: c.urls(2), Early: true})
 	if d := early.Facts().Degraded; !strings.Contains(d, "waiting for the other queue managers of cluster X") {
 		t.Errorf("degraded: %q", d)
 	}
-	if _, err := Connect(t.Context(), ConnConfig{URL: c.urls(2), Timeout: time.Second, times: defaultTimes}); transfer.KindOf(err) != transfer.KindNoManager {
+	if _, err := qmgr.Connect(t.Context(), qmgr.ConnConfig{URL: c.urls(2), Timeout: time.Second}); transfer.KindOf(err) != transfer.KindNoManager {
 		t.Errorf("connecting without a quorum: %v", err)
 	}
 	c.start(1, 0)
 	c.whole(0, 1, 2)
-	conn = connect(t, ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
+	conn = connect(t, qmgr.ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing})
 	got, _ := consume(t, conn, commands)
 	for n := range 20 {
 		if m := qmgrtest.Receive(t, "a command", got); m != fmt.Sprint(n) {
@@ -254,7 +255,7 @@ func TestOneBecomesThree(t *testing.T) {
 	c.dirs[0] = filled(t, false)
 	c.start(0, 1, 2)
 	c.whole(0, 1, 2)
-	conn := connect(t, ConnConfig{URL: c.urls(1), Timeout: electing})
+	conn := connect(t, qmgr.ConnConfig{URL: c.urls(1), Timeout: electing})
 	got, _ := consume(t, conn, commands)
 	for _, want := range allCommands {
 		if m := qmgrtest.Receive(t, "a command", got); !strings.HasPrefix(m, "command "+want) {
@@ -267,11 +268,11 @@ func TestOneBecomesThree(t *testing.T) {
 		}
 	}
 	c.up[0].Shutdown()
-	_, err := StartServer(t.Context(), ServerConfig{Name: "QM1", Dir: c.dirs[0], Listen: c.listen[0]})
+	_, err := Start(t.Context(), Config{Name: "QM1", Dir: c.dirs[0], Listen: c.listen[0]})
 	qmgrtest.WantKind(t, err, transfer.KindUsage, "is a member of cluster X", "--cluster X")
 	other := c.config(0)
 	other.Name = "QM9"
-	_, err = StartServer(t.Context(), other)
+	_, err = Start(t.Context(), other)
 	qmgrtest.WantKind(t, err, transfer.KindUsage, "queue manager QM1")
 	if _, err := os.Stat(c.dirs[0] + "/alone.handed-over"); err != nil {
 		t.Error(err)
@@ -368,7 +369,7 @@ func TestRevokedEverywhere(t *testing.T) {
 	c.whole(0, 1, 2)
 	gone := authoritytest.Identity(t, c.a, identity.Agent, "ALPHA", roles.Agent)
 	lets := func(n int) bool {
-		conn, err := Connect(qmgrtest.Context(t), ConnConfig{URL: c.urls(n), Identity: gone, Timeout: electing, Early: true})
+		conn, err := qmgr.Connect(qmgrtest.Context(t), qmgr.ConnConfig{URL: c.urls(n), Identity: gone, Timeout: electing, Early: true})
 		if err == nil {
 			conn.Close()
 		}
@@ -415,13 +416,13 @@ func TestMembersThatCannotBe(t *testing.T) {
 			return strings.Contains(said.String(), text)
 		}
 	}
-	s, err := StartServer(qmgrtest.Context(t), cfg)
+	s, err := Start(qmgrtest.Context(t), cfg)
 	must(t, err)
 	until(t, "it is said that two have one name", hears("another queue manager of the cluster has the name QM1"))
 	s.Shutdown()
 	cfg.Name, cfg.Dir = "QM3", t.TempDir()
 	cfg.Cluster.Name = "Y"
-	s, err = StartServer(qmgrtest.Context(t), cfg)
+	s, err = Start(qmgrtest.Context(t), cfg)
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	until(t, "it is said that there are two clusters", hears("of cluster X has come by a route to this one of cluster Y"))
@@ -448,9 +449,9 @@ func storeOfTrio(t *testing.T, early bool) {
 	c.of = 2
 	c.start(0, 1)
 	c.whole(0, 1)
-	conn := connect(t, ConnConfig{URL: c.urls(0, 1), Timeout: electing})
+	conn := connect(t, qmgr.ConnConfig{URL: c.urls(0, 1), Timeout: electing})
 	enqueueSoon(t, conn, "ferry.command.A.me", "the two have one that leads")
-	l := streams.Library{JS: conn.control.js, MaxStored: streams.MinMaxStored}
+	l := streams.Library{JS: func() jetstream.JetStream { return jsOf(conn) }, MaxStored: streams.MinMaxStored}
 	if early {
 		s, err := l.StoreStream(qmgrtest.Context(t))
 		must(t, err)
@@ -464,7 +465,7 @@ func storeOfTrio(t *testing.T, early bool) {
 	c.start(2)
 	c.whole(2)
 	until(t, "the store is there, with its size and its replicas", func() bool {
-		s, err := conn.control.js().Stream(t.Context(), string(streams.StreamStore))
+		s, err := jsOf(conn).Stream(t.Context(), string(streams.StreamStore))
 		if err != nil {
 			return false
 		}

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -55,9 +56,9 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 	alpha, all := as(t, a, s, "ALPHA"), trusted(t, s)
 	asked := make(chan *nats.Msg, 16)
 	for _, subject := range []string{"ferry.ask.*.ALPHA", "ferry.data.*.ALPHA.*"} {
-		nc := all.control.conn()
+		nc := controlOf(all)
 		if strings.HasPrefix(subject, "ferry.data.") {
-			nc = all.data.conn()
+			nc = dataOf(all)
 		}
 		_, err := nc.ChanSubscribe(subject, asked)
 		must(t, err)
@@ -72,7 +73,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 		}
 		learn("a question of ALPHA to "+of, m.Reply)
 	}
-	store := StoreOf(alpha, "ALPHA")
+	store := qmgr.StoreOf(alpha, "ALPHA")
 	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, at := range []string{"TWO", "THREE"} {
 		store.Put(at, sh.Subject(), []byte("x"))
@@ -80,7 +81,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 		must(t, err)
 		learn("a message of ALPHA to be stored at "+at, inbox)
 	}
-	if known[alpha.secret] != "" {
+	if known[strings.Split(controlOf(alpha).NewInbox(), ".")[4]] != "" {
 		t.Error("a question names the secret of the library's inboxes")
 	}
 }

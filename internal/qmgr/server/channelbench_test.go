@@ -1,10 +1,11 @@
-package qmgr
+package server
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
@@ -18,7 +19,7 @@ func BenchmarkChannel(b *testing.B) {
 	server := func(name string, to ...channel.Channel) *Server {
 		claims, err := a.Claims()
 		benched(b, err)
-		s, err := StartServer(b.Context(), ServerConfig{Name: name, Dir: b.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to,
+		s, err := Start(b.Context(), Config{Name: name, Dir: b.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to,
 			Guard: &Guard{Identity: authoritytest.Identity(b, a, identity.Manager, name, roles.Manager), Claims: claims}})
 		benched(b, err)
 		b.Cleanup(s.Shutdown)
@@ -26,8 +27,8 @@ func BenchmarkChannel(b *testing.B) {
 	}
 	hub := server("HUB")
 	one := server("ONE", channel.Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
-	conn := func(s *Server, name string) *Conn {
-		c, err := Connect(b.Context(), ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(b, a, identity.Agent, name, roles.Agent), Timeout: time.Minute})
+	conn := func(s *Server, name string) *qmgr.Conn {
+		c, err := qmgr.Connect(b.Context(), qmgr.ConnConfig{URL: s.URL(), Identity: authoritytest.Identity(b, a, identity.Agent, name, roles.Agent), Timeout: time.Minute})
 		benched(b, err)
 		b.Cleanup(c.Close)
 		return c
@@ -35,7 +36,7 @@ func BenchmarkChannel(b *testing.B) {
 	alpha, beta := conn(one, "ALPHA"), conn(hub, "BETA")
 	const ahead, last = 32, 1
 	came := make(chan byte, 4*ahead)
-	hears := func(m Message) { came <- m.Data[0] }
+	hears := func(m qmgr.Message) { came <- m.Data[0] }
 	_, err := beta.SubscribeData("ferry.data.BETA.>", nil, hears)
 	benched(b, err)
 	_, err = beta.Subscribe("ferry.reply.BETA.*", hears)
@@ -49,7 +50,7 @@ func BenchmarkChannel(b *testing.B) {
 	}{
 		{"data", 256 << 10, func(data []byte) error { return alpha.PublishData("ferry.data.BETA.ALPHA.x", data) }},
 		{"data", 4 << 10, func(data []byte) error { return alpha.PublishData("ferry.data.BETA.ALPHA.x", data) }},
-		{"reply", 200, func(data []byte) error { return PublishPlain(alpha, "ferry.reply.BETA.ALPHA", data) }},
+		{"reply", 200, func(data []byte) error { return qmgr.PublishPlain(alpha, "ferry.reply.BETA.ALPHA", data) }},
 	} {
 		data := make([]byte, x.size)
 		for passes := false; !passes; { // it needs a moment until the peer knows the subject

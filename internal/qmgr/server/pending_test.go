@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/forward"
@@ -37,13 +38,13 @@ func linked(t *testing.T, a *authority.Authority, name string, to ...channel.Cha
 
 func linkedIn(t *testing.T, a *authority.Authority, name, dir string, to ...channel.Channel) *Server {
 	t.Helper()
-	cfg := ServerConfig{Name: name, Dir: dir, Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: qmgrtest.Log(t)}
+	cfg := Config{Name: name, Dir: dir, Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: qmgrtest.Log(t)}
 	if a != nil {
 		claims, err := a.Claims()
 		must(t, err)
 		cfg.Guard = &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, name, roles.Manager), Claims: claims}
 	}
-	s, err := StartServer(qmgrtest.Context(t), cfg)
+	s, err := Start(qmgrtest.Context(t), cfg)
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return s
@@ -68,9 +69,9 @@ func running(t *testing.T, s *Server) {
 }
 
 // as connects as an agent.
-func as(t *testing.T, a *authority.Authority, s *Server, name string) *Conn {
+func as(t *testing.T, a *authority.Authority, s *Server, name string) *qmgr.Conn {
 	t.Helper()
-	cfg := ConnConfig{URL: s.URL(), Name: name}
+	cfg := qmgr.ConnConfig{URL: s.URL(), Name: name}
 	if a != nil {
 		cfg.Identity = authoritytest.Identity(t, a, identity.Agent, name, roles.Agent)
 	}
@@ -78,7 +79,7 @@ func as(t *testing.T, a *authority.Authority, s *Server, name string) *Conn {
 }
 
 // beats publishes the heartbeats of an agent until the test ends.
-func beats(t *testing.T, c *Conn, name transfer.AgentName) {
+func beats(t *testing.T, c *qmgr.Conn, name transfer.AgentName) {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -118,14 +119,14 @@ func TestAChannelCarries(t *testing.T) {
 		running(t, two)
 		alpha, beta := as(t, a, one, "ALPHA"), as(t, a, two, "BETA")
 		for _, x := range []struct {
-			from, to *Conn
+			from, to *qmgr.Conn
 			reply    string
 			data     string
 		}{{alpha, beta, "ferry.reply.BETA.ALPHA", "ferry.data.BETA.ALPHA.x"}, {beta, alpha, "ferry.reply.ALPHA.BETA", "ferry.data.ALPHA.BETA.x"}} {
 			replies, data := make(chan string, 100), make(chan string, 100)
-			_, err := x.to.Subscribe(x.reply, func(m Message) { replies <- string(m.Data) })
+			_, err := x.to.Subscribe(x.reply, func(m qmgr.Message) { replies <- string(m.Data) })
 			must(t, err)
-			_, err = x.to.SubscribeData(strings.TrimSuffix(x.data, "ALPHA.x")[:len("ferry.data.")]+strings.Split(x.data, ".")[2]+".>", nil, func(m Message) { data <- string(m.Data) })
+			_, err = x.to.SubscribeData(strings.TrimSuffix(x.data, "ALPHA.x")[:len("ferry.data.")]+strings.Split(x.data, ".")[2]+".>", nil, func(m qmgr.Message) { data <- string(m.Data) })
 			must(t, err)
 			qmgrtest.Eventually(t, "what is said passes", func() bool { must(t, x.from.Publish(x.reply, []byte("first"))); return len(replies) > 0 })
 			qmgrtest.Eventually(t, "what is moved passes", func() bool { must(t, x.from.PublishData(x.data, []byte("first"))); return len(data) > 0 })
@@ -154,11 +155,11 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		beats(t, beta, "BETA")
 		got, _ := consume(t, beta, streams.Commands("BETA"))
 		user := as(t, a, one, "GAMMA") // with identities, an agent may send commands only to itself
-		subject := func(n int) (string, *Conn) {
+		subject := func(n int) (string, *qmgr.Conn) {
 			if a == nil {
 				return "ferry.command.BETA.me", user
 			}
-			return "ferry.command.BETA.me", connect(t, ConnConfig{URL: one.URL(), Identity: authoritytest.Identity(t, a, identity.User, "me", roles.User)})
+			return "ferry.command.BETA.me", connect(t, qmgr.ConnConfig{URL: one.URL(), Identity: authoritytest.Identity(t, a, identity.User, "me", roles.User)})
 		}
 		s, c := subject(1)
 		enqueue(t, c, s, "one")
@@ -205,7 +206,7 @@ func TestAMessageThatIsNotHandedOnIsDropped(t *testing.T) {
 	running(t, two)
 	beta := as(t, nil, two, "BETA")
 	got, _ := consume(t, beta, streams.Commands("BETA"))
-	c := connect(t, ConnConfig{URL: one.URL()})
+	c := connect(t, qmgr.ConnConfig{URL: one.URL()})
 	enqueue(t, c, "ferry.command.BETA.me", "one")
 	enqueue(t, c, "ferry.command.BETA.me.too", "never")
 	must(t, c.Enqueue(qmgrtest.Context(t), "ferry.command.BETA.me", "an ID with blanks", []byte("two")))
@@ -226,7 +227,7 @@ func TestAuditBatchesReachCoordination(t *testing.T) {
 	running(t, two)
 	beta := as(t, nil, two, "BETA")
 	enqueue(t, beta, "ferry.event.BETA", "early")
-	coordination := connect(t, ConnConfig{URL: one.URL(), Name: "coordination"})
+	coordination := connect(t, qmgr.ConnConfig{URL: one.URL(), Name: "coordination"})
 	got, _ := consume(t, coordination, streams.Events())
 	if m := qmgrtest.Receive(t, "a batch", got); m != "early" {
 		t.Errorf("it is %q", m)
@@ -282,7 +283,7 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 	t.Run("clock", func(t *testing.T) {
 		one := linked(t, nil, "ONE")
 		x := forward.Announcement{V: 1, Name: "TWO", Domain: "TWO", Instance: "x", Time: time.Now().Add(2 * time.Hour), MaxPayload: 1 << 20}
-		c := connect(t, ConnConfig{URL: one.URL()})
+		c := connect(t, qmgr.ConnConfig{URL: one.URL()})
 		qmgrtest.Eventually(t, "the clock and the limit are said", func() bool {
 			data, err := json.Marshal(x)
 			must(t, err)
@@ -396,9 +397,9 @@ func TestRightsAtAChannel(t *testing.T) {
 
 	l, err := leafOf(t, s, i, i.JWTs().Channel)
 	must(t, err)
-	hear := connect(t, ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
+	hear := connect(t, qmgr.ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
 	heard := make(chan string, 100)
-	_, err = hear.Subscribe(">", func(m Message) {
+	_, err = hear.Subscribe(">", func(m qmgr.Message) {
 		if strings.Contains(string(m.Data), "MALLORY") {
 			heard <- m.Subject
 		}
@@ -520,7 +521,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 func TestBatchesThatAreRefused(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
-	c := connect(t, ConnConfig{URL: s.URL()})
+	c := connect(t, qmgr.ConnConfig{URL: s.URL()})
 	many := forward.Batch{V: 1}
 	for range forward.ForwardMost + 1 {
 		many.Messages = append(many.Messages, forward.Forwarded{Subject: "ferry.command.A.b"})
@@ -538,7 +539,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	} {
 		data, err := json.Marshal(b)
 		must(t, err)
-		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
+		answer, err := errands.Request(qmgrtest.Context(t), controlOf(c), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r forward.BatchResult
 		must(t, json.Unmarshal(answer, &r))
@@ -557,11 +558,11 @@ func TestBatchesThatAreRefused(t *testing.T) {
 func TestIDsOfWhatIsHandedOn(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
-	c := connect(t, ConnConfig{URL: s.URL()})
+	c := connect(t, qmgr.ConnConfig{URL: s.URL()})
 	for _, from := range []string{"TWO", "THREE", "TWO"} {
 		data, err := json.Marshal(forward.Batch{V: 1, Messages: []forward.Forwarded{{Subject: "ferry.command.A.b", ID: "x"}}})
 		must(t, err)
-		answer, err := errands.Request(qmgrtest.Context(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
+		answer, err := errands.Request(qmgrtest.Context(t), controlOf(c), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r forward.BatchResult
 		if must(t, json.Unmarshal(answer, &r)); r.Error != nil || r.Stored != 1 {
@@ -579,10 +580,10 @@ func TestIDsOfWhatIsHandedOn(t *testing.T) {
 func TestNothingOfABatchIsStored(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := linked(t, nil, "ONE")
-	c := connect(t, ConnConfig{URL: s.URL()})
-	_, err := c.control.conn().Subscribe(wire.AllForwarded("MALLORY"), func(m *nats.Msg) { m.Respond([]byte(`{"v":1,"stored":0}`)) })
+	c := connect(t, qmgr.ConnConfig{URL: s.URL()})
+	_, err := controlOf(c).Subscribe(wire.AllForwarded("MALLORY"), func(m *nats.Msg) { m.Respond([]byte(`{"v":1,"stored":0}`)) })
 	must(t, err)
-	must(t, c.control.conn().Flush())
+	must(t, controlOf(c).Flush())
 	enqueue(t, c, "ferry.command.A.b", "x")
 	qmgrtest.WantKind(t, s.forwarder.Drain("A", "MALLORY"), transfer.KindUnreachable)
 	if n := stored(t, s, streams.StreamCommand); n != 1 {

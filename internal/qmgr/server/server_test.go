@@ -1,4 +1,4 @@
-package qmgr
+package server
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
@@ -26,17 +27,17 @@ func TestServerErrorsNameTheThing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		cfg   ServerConfig
+		cfg   Config
 		kind  transfer.Kind
 		words []string
 	}{
-		"port in use":      {ServerConfig{Listen: l.Addr().String()}, transfer.KindInUse, []string{l.Addr().String(), "address already in use", "--listen"}},
-		"no port":          {ServerConfig{Listen: "127.0.0.1"}, transfer.KindUsage, []string{"HOST:PORT"}},
-		"bad port":         {ServerConfig{Listen: "127.0.0.1:70000"}, transfer.KindUsage, []string{"70000"}},
-		"directory a file": {ServerConfig{Dir: filepath.Join(file, "dir")}, transfer.KindUnwritable, []string{file, "--dir"}},
-		"no directory":     {ServerConfig{Dir: "-"}, transfer.KindUsage, []string{"directory"}},
-		"store too small":  {ServerConfig{MaxStore: 1 << 20}, transfer.KindUsage, []string{"1.0 MiB"}},
-		"name":             {ServerConfig{Name: "Q M"}, transfer.KindUsage, []string{`"Q M"`}},
+		"port in use":      {Config{Listen: l.Addr().String()}, transfer.KindInUse, []string{l.Addr().String(), "address already in use", "--listen"}},
+		"no port":          {Config{Listen: "127.0.0.1"}, transfer.KindUsage, []string{"HOST:PORT"}},
+		"bad port":         {Config{Listen: "127.0.0.1:70000"}, transfer.KindUsage, []string{"70000"}},
+		"directory a file": {Config{Dir: filepath.Join(file, "dir")}, transfer.KindUnwritable, []string{file, "--dir"}},
+		"no directory":     {Config{Dir: "-"}, transfer.KindUsage, []string{"directory"}},
+		"store too small":  {Config{MaxStore: 1 << 20}, transfer.KindUsage, []string{"1.0 MiB"}},
+		"name":             {Config{Name: "Q M"}, transfer.KindUsage, []string{`"Q M"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			switch c.cfg.Dir {
@@ -45,7 +46,7 @@ func TestServerErrorsNameTheThing(t *testing.T) {
 			case "-":
 				c.cfg.Dir = ""
 			}
-			s, err := StartServer(t.Context(), c.cfg)
+			s, err := Start(t.Context(), c.cfg)
 			if err == nil {
 				s.Shutdown()
 			}
@@ -58,7 +59,7 @@ func TestTwoServersNeverShareADirectory(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	dir := t.TempDir()
 	first := start(t, dir, "")
-	_, err := StartServer(t.Context(), ServerConfig{Dir: dir})
+	_, err := Start(t.Context(), Config{Dir: dir})
 	qmgrtest.WantKind(t, err, transfer.KindAlive, dir, "in use")
 	first.Shutdown()
 	start(t, dir, "").Shutdown()
@@ -67,7 +68,7 @@ func TestTwoServersNeverShareADirectory(t *testing.T) {
 func TestServerAnswersWhatItIs(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
-	c := connect(t, ConnConfig{URL: s.URL()})
+	c := connect(t, qmgr.ConnConfig{URL: s.URL()})
 	data, err := c.Request(t.Context(), wire.AskSubject(wire.Manager, c.Self()), nil, qmgrtest.Patience)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func TestServerAnswersWhatItIs(t *testing.T) {
 	if a.V != 1 || a.Name != "QM" || a.Sync != "always" || a.MaxPayload != 2<<20 || a.MaxPending != 64<<20 || a.Version == "" {
 		t.Errorf("the answer is %s", data)
 	}
-	want := Facts{ServerName: "QM", URL: s.URL(), MaxPayload: 2 << 20, MaxPending: 64 << 20}
+	want := qmgr.Facts{ServerName: "QM", URL: s.URL(), MaxPayload: 2 << 20, MaxPending: 64 << 20}
 	if got := c.Facts(); got != want {
 		t.Errorf("facts are %+v; want %+v", got, want)
 	}
@@ -91,8 +92,8 @@ func TestInProcessOnly(t *testing.T) {
 	if s.URL() != "" {
 		t.Errorf("the URL is %q", s.URL())
 	}
-	c := connect(t, ConnConfig{Server: s})
-	want := Facts{ServerName: "QM", MaxPayload: 2 << 20, MaxPending: 64 << 20, InProcess: true}
+	c := connect(t, qmgr.ConnConfig{Server: s})
+	want := qmgr.Facts{ServerName: "QM", MaxPayload: 2 << 20, MaxPending: 64 << 20, InProcess: true}
 	if got := c.Facts(); got != want {
 		t.Errorf("facts are %+v; want %+v", got, want)
 	}
@@ -104,7 +105,7 @@ func TestInProcessOnly(t *testing.T) {
 func TestStartServerWithEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := StartServer(ctx, ServerConfig{Dir: t.TempDir()}); err == nil {
+	if _, err := Start(ctx, Config{Dir: t.TempDir()}); err == nil {
 		t.Error("it started")
 	}
 }
@@ -114,12 +115,12 @@ func BenchmarkStartAndConnect(b *testing.B) {
 	var starting, connecting, closing time.Duration
 	for b.Loop() {
 		t0 := time.Now()
-		s, err := StartServer(b.Context(), ServerConfig{Dir: b.TempDir()})
+		s, err := Start(b.Context(), Config{Dir: b.TempDir()})
 		if err != nil {
 			b.Fatal(err)
 		}
 		t1 := time.Now()
-		c, err := Connect(b.Context(), ConnConfig{Server: s})
+		c, err := qmgr.Connect(b.Context(), qmgr.ConnConfig{Server: s})
 		if err != nil {
 			b.Fatal(err)
 		}
