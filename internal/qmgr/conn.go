@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
@@ -89,10 +90,10 @@ type Local interface {
 // PublishData travel compressed where that makes them smaller (compress.Messages) and
 // packRate allows, answers at any rate, and are handed out plain.
 type Conn struct {
-	cfg ConnConfig
-	*base
+	cfg  ConnConfig
+	base *link.Base
 
-	control, data *link
+	control, data *link.Link
 	bulk          bulk
 	placing       placing
 	amounts       amounts
@@ -135,31 +136,31 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.URL = shuffled(cfg.URL)
 
 	c := &Conn{cfg: cfg, witness: newWitness(), amounts: newAmounts(),
-		base: newBase(linkConfig{name: cfg.Name, self: cfg.Self, url: cfg.URL, local: cfg.Server, tcp: cfg.TCP, tls: cfg.TLS, libraryTLS: cfg.libraryTLS, identity: cfg.Identity, jwts: cfg.jwts,
-			onRefused: cfg.OnRefused, log: cfg.Log}, where)}
+		base: link.NewBase(link.Config{Name: cfg.Name, Self: cfg.Self, URL: cfg.URL, Local: cfg.Server, TCP: cfg.TCP, TLS: cfg.TLS, LibraryTLS: cfg.libraryTLS, Identity: cfg.Identity, JWTs: cfg.jwts,
+			OnRefused: cfg.OnRefused, Log: cfg.Log}, where)}
 	c.passing.Store(new(string))
-	c.control, c.data = newLink(c.base, roleControl), newLink(c.base, roleData)
-	c.bulk.c, c.bulk.link = c, newLink(c.base, roleBulk)
+	c.control, c.data = link.NewLink(c.base, link.RoleControl), link.NewLink(c.base, link.RoleData)
+	c.bulk.c, c.bulk.link = c, link.NewLink(c.base, link.RoleBulk)
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
-	c.keeper = streams.Library{JS: c.control.js, AckWait: cfg.times.ackWait}
+	c.keeper = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
 		c.keeper = asker{c}
 	}
-	c.background(func() { follow(c) })
+	c.base.Background(func() { follow(c) })
 	if err := c.first(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
 
 	c.learn(ctx)
-	c.background(c.notify)
+	c.base.Background(c.notify)
 	if a, ok := c.keeper.(asker); ok {
-		c.background(func() { c.placing.keep(a) })
+		c.base.Background(func() { c.placing.keep(a) })
 	}
 	for _, l := range linksOf(c) {
-		c.background(func() { c.watch(l) })
+		c.base.Background(func() { c.watch(l) })
 	}
 	return c, nil
 }
@@ -170,7 +171,7 @@ func (c *Conn) LocalHost() string {
 	if c.cfg.Server != nil {
 		return c.cfg.Server.Host()
 	}
-	if s := c.data.socket.Load(); s != nil {
+	if s := c.data.Socket.Load(); s != nil {
 		if t, ok := s.LocalAddr().(*net.TCPAddr); ok {
 			return t.IP.String()
 		}
@@ -187,11 +188,11 @@ func (cfg *ConnConfig) jwts() identity.JWTs {
 }
 
 // linksOf returns the connections of a Conn.
-func linksOf(c *Conn) []*link {
+func linksOf(c *Conn) []*link.Link {
 	if c.data == c.control {
-		return []*link{c.control}
+		return []*link.Link{c.control}
 	}
-	return []*link{c.control, c.data}
+	return []*link.Link{c.control, c.data}
 }
 
 // place checks the address of the configuration and describes it, without secrets.
@@ -239,7 +240,7 @@ func (c *Conn) first(ctx context.Context) error {
 		// long.
 		if errors.Is(err, streams.ErrNoJetStream) {
 			if bare++; bare > 1 {
-				return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s has no JetStream; Ferry's command queue needs it", c.where).
+				return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s has no JetStream; Ferry's command queue needs it", c.base.Where).
 					WithHint("start it with -js")
 			}
 		}
@@ -251,9 +252,9 @@ func (c *Conn) first(ctx context.Context) error {
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
-		c.cfg.Log.Debug("no queue manager yet", slog.String("at", c.where), slog.Any("error", err))
+		c.cfg.Log.Debug("no queue manager yet", slog.String("at", c.base.Where), slog.Any("error", err))
 		if sleep.For(ctx, connectPause, nil) {
-			return noManager(ctx, c.where, last)
+			return noManager(ctx, c.base.Where, last)
 		}
 	}
 }
@@ -263,8 +264,8 @@ func (c *Conn) attempt(ctx context.Context) error {
 	var both sync.WaitGroup
 	var failed [2]error
 	for n, l := range linksOf(c) {
-		if l.now.Load() == nil {
-			both.Go(func() { failed[n] = l.dial(ctx) })
+		if l.Now.Load() == nil {
+			both.Go(func() { failed[n] = l.Dial(ctx) })
 		}
 	}
 	both.Wait()
@@ -286,7 +287,7 @@ func (c *Conn) attempt(ctx context.Context) error {
 	}
 	err := c.Ensure(ctx)
 	var a errands.About
-	if err != nil && (c.cfg.Early || c.cfg.Asks) && askManager(c.ctx, c, c.control.conn(), &a) && a.NoQuorum {
+	if err != nil && (c.cfg.Early || c.cfg.Asks) && askManager(c.base.Ctx, c, c.control.NATS(), &a) && a.NoQuorum {
 		c.passing.Store(a.Present())
 		return nil
 	}
@@ -328,22 +329,22 @@ func noManager(ctx context.Context, where string, last error) error {
 // Close ends all connections and waits until the Conn's own goroutines have
 // ended. It must not be called from OnConnect or OnDisconnect.
 func (c *Conn) Close() {
-	c.mu.Lock()
-	c.end()
-	c.mu.Unlock()
+	c.base.Mu.Lock()
+	c.base.End()
+	c.base.Mu.Unlock()
 	for range 2 { // a new session may have begun while the earlier ones were being closed
-		c.control.close()
-		c.data.close()
-		c.bulk.link.close()
-		c.tasks.Wait()
+		c.control.Close()
+		c.data.Close()
+		c.bulk.link.Close()
+		c.base.Tasks.Wait()
 	}
 }
 
 // Facts returns the facts about the queue manager, as of the last connect. Degraded is as of now.
 func (c *Conn) Facts() Facts {
-	c.mu.Lock()
+	c.base.Mu.Lock()
 	f := c.facts
-	c.mu.Unlock()
+	c.base.Mu.Unlock()
 	f.Degraded = c.findings.Text(time.Now())
 	if why := c.unstored.Load(); why != nil && *why != "" {
 		f.Degraded = *why
@@ -357,42 +358,42 @@ func (c *Conn) Facts() Facts {
 // noticed takes a finding, the empty one too.
 func (c *Conn) noticed(finding string) {
 	if finding != "" && c.findings.Add(finding, time.Now()) {
-		c.cfg.Log.Warn("the queue manager is degraded", slog.String("at", c.where), slog.String("error", finding))
+		c.cfg.Log.Warn("the queue manager is degraded", slog.String("at", c.base.Where), slog.String("error", finding))
 	}
 }
 
 // Publish sends a message on the control connection. It fails at once when that is down. A nil error does not mean that
 // the message arrives.
 func (c *Conn) Publish(subject string, data []byte) error {
-	return c.control.publish(subject, c.packer.pack(data))
+	return c.control.Publish(subject, c.base.Packer.Pack(data))
 }
 
 // PublishPlain is Publish for receivers other than Ferry: the message is never compressed.
 func PublishPlain(c *Conn, subject string, data []byte) error {
-	return c.control.publish(subject, data)
+	return c.control.Publish(subject, data)
 }
 
 // PublishData sends a message on the data connection. It fails at once when that is down. While the link is full it
 // blocks, for as long as the link carries anything: 8 s without a byte and it fails. When it returns it does not use
 // the data any more.
 func (c *Conn) PublishData(subject string, data []byte) error {
-	return c.data.publishPast(subject, data)
+	return c.data.PublishPast(subject, data)
 }
 
 // DataCarried returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
 // wait behind those that are on the link; 0 and false if the system does not report it.
 func DataCarried(c *Conn) (acked uint64, waiting bool) {
-	return tcp.Carried(c.data.socket.Load().Conn)
+	return tcp.Carried(c.data.Socket.Load().Conn)
 }
 
 // DataCame returns how many bytes have come on the data connection.
-func DataCame(c *Conn) int64 { return c.data.socket.Load().in.Load() }
+func DataCame(c *Conn) int64 { return c.data.Socket.Load().In.Load() }
 
 // Subscribe has h called for every message on the subject (wildcards as in NATS) that arrives on the control
 // connection: in order, one at a time. It lasts until stop, also when the connection is lost and comes back. A call of
 // h may be under way when stop returns.
-func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err error) {
-	return c.control.subscribe(subject, func(m Message) {
+func (c *Conn) Subscribe(subject string, h func(link.Message)) (stop func(), err error) {
+	return c.control.Subscribe(subject, func(m link.Message) {
 		m.Data = errands.Unpacked(m.Data)
 		h(m)
 	})
@@ -402,7 +403,7 @@ func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err erro
 // the wildcard ">"; another one is an error of KindInternal. Messages are in memory
 // that lend gives, where they do not come through a web socket or TLS that URL asks for; a nil lend
 // gives new memory. Nothing else that comes on that connection is read while h runs.
-func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Message)) (stop func(), err error) {
+func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(link.Message)) (stop func(), err error) {
 	prefix, wild := strings.CutSuffix(subject, ".>")
 	if !wild || strings.ContainsAny(prefix, "*>") {
 		return nil, transfer.Errorf(transfer.KindInternal, "the subject %q of data is not a prefix and a wildcard", subject)
@@ -412,8 +413,8 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Messa
 		lend = func(n int) []byte { return make([]byte, n) }
 	}
 
-	untap := c.data.tap(&tapping{[]byte(prefix + "."), tap.Target{Lend: lend, Take: func(subject, reply string, data []byte) { h(Message{subject, reply, data}) }}})
-	unsubscribe, err := c.data.subscribe(subject, h)
+	untap := c.data.Tap(&link.Tapping{Prefix: []byte(prefix + "."), Target: tap.Target{Lend: lend, Take: func(subject, reply string, data []byte) { h(link.Message{Subject: subject, Reply: reply, Data: data}) }}})
+	unsubscribe, err := c.data.Subscribe(subject, h)
 	if err != nil {
 		untap()
 		return nil, err
@@ -424,9 +425,9 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Messa
 // Session returns how often the control connection has come up, from 1 on, and a channel that is closed when it comes
 // up the next time.
 func (c *Conn) Session() (number int64, over <-chan struct{}) {
-	c.control.mu.Lock()
-	defer c.control.mu.Unlock()
-	return c.control.ups, c.control.again
+	c.control.Mu.Lock()
+	defer c.control.Mu.Unlock()
+	return c.control.Ups, c.control.Again
 }
 
 // Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits for one answer. The
@@ -435,7 +436,7 @@ func (c *Conn) Session() (number int64, over <-chan struct{}) {
 // answer comes, and KindNoManager if the connection is down.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
 	began := time.Now()
-	answer, err := c.control.ask(ctx, subject, data, timeout, nil)
+	answer, err := c.control.Ask(ctx, subject, data, timeout, nil)
 	if err == nil {
 		c.amounts.heard.took(len(answer), began)
 	}
@@ -444,11 +445,11 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 
 // Healthy makes a round trip on both connections. It waits at most 3 s, or until the deadline of ctx.
 func (c *Conn) Healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, link.ProbeTimeout)
 	defer cancel()
 	for _, l := range linksOf(c) {
-		if err := l.roundTrip(ctx); err != nil {
-			return c.explain(err, l.role, 0)
+		if err := l.RoundTrip(ctx); err != nil {
+			return c.base.Explain(err, l.Role, 0)
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 )
@@ -25,9 +26,9 @@ func TestMessagesArriveInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := connect(t, cfg), connect(t, cfg)
 			const n = 2000
-			got := make(chan Message, 2*n)
-			for _, sub := range []func(string, func(Message)) (func(), error){a.Subscribe, func(subject string, h func(Message)) (func(), error) { return a.SubscribeData(subject, nil, h) }} {
-				stop, err := sub("x.>", func(m Message) { got <- m })
+			got := make(chan link.Message, 2*n)
+			for _, sub := range []func(string, func(link.Message)) (func(), error){a.Subscribe, func(subject string, h func(link.Message)) (func(), error) { return a.SubscribeData(subject, nil, h) }} {
+				stop, err := sub("x.>", func(m link.Message) { got <- m })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -52,7 +53,7 @@ func TestLargeDataMessages(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	a, b := connect(t, ConnConfig{URL: s.URL()}), connect(t, ConnConfig{Server: s})
 	got := make(chan []byte, 64)
-	if _, err := a.SubscribeData("big.>", nil, func(m Message) { got <- m.Data }); err != nil {
+	if _, err := a.SubscribeData("big.>", nil, func(m link.Message) { got <- m.Data }); err != nil {
 		t.Fatal(err)
 	}
 	chunk := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
@@ -72,7 +73,7 @@ func TestLargeDataMessages(t *testing.T) {
 func TestSubscribeDataWantsAPrefix(t *testing.T) {
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	for _, subject := range []string{"", ">", "a", "a>", "a.*", "a.*.>"} {
-		_, err := c.SubscribeData(subject, nil, func(Message) {})
+		_, err := c.SubscribeData(subject, nil, func(link.Message) {})
 		qmgrtest.WantKind(t, err, transfer.KindInternal, strconv.Quote(subject))
 	}
 }
@@ -83,7 +84,7 @@ func TestRequest(t *testing.T) {
 	_, err := c.Request(t.Context(), "ferry.ask.NOBODY.me", nil, qmgrtest.Patience)
 	qmgrtest.WantKind(t, err, transfer.KindUnreachable, "ferry.ask.NOBODY.me")
 
-	stop, err := c.Subscribe("ferry.ask.A.*", func(m Message) {
+	stop, err := c.Subscribe("ferry.ask.A.*", func(m link.Message) {
 		if string(m.Data) == "ping" {
 			c.Publish(m.Reply, []byte("pong"))
 		}
@@ -251,19 +252,19 @@ func TestConnComesBack(t *testing.T) {
 	ons, offs := make(chan bool, 100), make(chan error, 100)
 	c := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }, OnDisconnect: func(err error) { offs <- err }})
 	qmgrtest.Receive(t, "the first OnConnect", ons)
-	got, gotData := make(chan Message, 10), make(chan Message, 10)
-	c.Subscribe("a.b", func(m Message) { got <- m })
-	c.SubscribeData("a.>", nil, func(m Message) { gotData <- m })
+	got, gotData := make(chan link.Message, 10), make(chan link.Message, 10)
+	c.Subscribe("a.b", func(m link.Message) { got <- m })
+	c.SubscribeData("a.>", nil, func(m link.Message) { gotData <- m })
 
 	s.Shutdown()
 	if err := qmgrtest.Receive(t, "OnDisconnect", offs); err == nil {
 		t.Error("OnDisconnect has no error")
 	}
-	qmgrtest.Eventually(t, "both links know that they are down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
+	qmgrtest.Eventually(t, "both links know that they are down", func() bool { return !c.control.Up.Load() && !c.data.Up.Load() })
 	for _, publish := range []func(string, []byte) error{c.Publish, c.PublishData} {
 		begun := time.Now()
 		qmgrtest.WantKind(t, publish("a.b", []byte("lost")), transfer.KindNoManager, addr, "not connected")
-		if d := time.Since(begun); d > reconnectWait+time.Second {
+		if d := time.Since(begun); d > link.ReconnectWait+time.Second {
 			t.Errorf("a publish took %s to fail", d)
 		}
 	}
@@ -281,7 +282,7 @@ func TestConnComesBack(t *testing.T) {
 	if err := c.PublishData("a.b", []byte("found")); err != nil {
 		t.Fatal(err)
 	}
-	for _, ch := range []chan Message{got, gotData} {
+	for _, ch := range []chan link.Message{got, gotData} {
 		if m := qmgrtest.Receive(t, "a message on the old subscription", ch); string(m.Data) != "found" {
 			t.Errorf("the message is %q", m.Data)
 		}
@@ -419,12 +420,12 @@ func TestConnOutlivesTheLibrarys(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, ConnConfig{URL: s.URL()})
-	got := make(chan Message, 10)
-	c.Subscribe("a", func(m Message) { got <- m })
+	got := make(chan link.Message, 10)
+	c.Subscribe("a", func(m link.Message) { got <- m })
 	cmds, _ := consume(t, c, commands)
-	old := c.control.conn()
+	old := c.control.NATS()
 	old.Close()
-	qmgrtest.Eventually(t, "a new session", func() bool { return c.control.conn() != old && c.Healthy(t.Context()) == nil })
+	qmgrtest.Eventually(t, "a new session", func() bool { return c.control.NATS() != old && c.Healthy(t.Context()) == nil })
 	qmgrtest.Eventually(t, "the subscription is there again", func() bool {
 		c.Publish("a", []byte("again"))
 		select {
@@ -459,7 +460,7 @@ func BenchmarkData(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			from, to := connect(b, cfg), connect(b, cfg)
 			credit := make(chan bool, window)
-			stop, err := to.SubscribeData("d."+name+".>", nil, func(Message) { <-credit })
+			stop, err := to.SubscribeData("d."+name+".>", nil, func(link.Message) { <-credit })
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -488,7 +489,7 @@ func TestOneConnectionForWhoAsks(t *testing.T) {
 		t.Errorf("there are %d connections", n)
 	}
 	got := make(chan string, 8)
-	stop, err := c.SubscribeData("ferry.data.A.>", nil, func(m Message) { got <- string(m.Data) })
+	stop, err := c.SubscribeData("ferry.data.A.>", nil, func(m link.Message) { got <- string(m.Data) })
 	must(t, err)
 	defer stop()
 	s.Shutdown()
@@ -505,8 +506,8 @@ func TestOneConnectionForWhoAsks(t *testing.T) {
 func TestPlainMessages(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, ConnConfig{Server: s})
-	got := make(chan Message, 2)
-	stop, err := c.control.subscribe("x", func(m Message) { got <- m }) // as any NATS client hears it
+	got := make(chan link.Message, 2)
+	stop, err := c.control.Subscribe("x", func(m link.Message) { got <- m }) // as any NATS client hears it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,19 +35,19 @@ func (p *placing) keep(a asker) {
 			wait = errands.PlaceEvery - time.Since(c.placing.said)
 		}
 		c.placing.mu.Unlock()
-		if due && c.control.up.Load() {
-			ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
+		if due && c.control.Up.Load() {
+			ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
 			_, err := a.placed(ctx, errands.Errand{Op: errands.OpPlace})
 			cancel()
 			if err == nil {
 				continue
 			}
-			c.cfg.Log.Debug("give place to queue manager failed", slog.String("at", c.where), slog.Any("error", err))
+			c.cfg.Log.Debug("give place to queue manager failed", slog.String("at", c.base.Where), slog.Any("error", err))
 		}
 		select {
 		case <-time.After(max(wait, errands.PlacesAgain)):
 		case <-over:
-		case <-c.ctx.Done():
+		case <-c.base.Ctx.Done():
 			return
 		}
 	}
@@ -88,7 +88,7 @@ func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	at := ""
 	if s := c.cfg.Server; s != nil {
 		at = s.Name()
-	} else if name := c.control.peer.Load(); name != nil {
+	} else if name := c.control.Peer.Load(); name != nil {
 		at = *name
 	}
 	if at == "" {
@@ -115,4 +115,9 @@ func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	}
 	said, err = json.Marshal(signed)
 	return said, x.Made, err
+}
+
+func (a asker) Ensure(ctx context.Context) (map[string]streams.Mark, error) {
+	res, err := a.placed(ctx, errands.Errand{Op: errands.OpEnsure})
+	return res.Marks, err
 }

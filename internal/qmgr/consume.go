@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/sleep"
 )
@@ -46,13 +47,13 @@ func (c *Conn) Consume(ctx context.Context, q streams.Queue, h func(Delivery)) e
 
 	r, wait := queueReader{c, q, h}, consumeWait
 	for {
-		again := c.control.comesUp()
+		again := c.control.ComesUp()
 		err := r.once(ctx, again)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case c.ctx.Err() != nil:
-			return errClosed
+		case c.base.Ctx.Err() != nil:
+			return link.ErrClosed
 		case err == nil: // connected again: check everything again
 			wait = consumeWait
 			continue
@@ -82,7 +83,7 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 		select {
 		case <-again:
 			cancel()
-		case <-r.c.ctx.Done():
+		case <-r.c.base.Ctx.Done():
 			cancel()
 		case <-ctx.Done():
 		}
@@ -100,7 +101,7 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 
 // read reads from the durable with one subscription for all pulls: a message that comes late is there for the next one.
 func (r *queueReader) read(ctx context.Context) error {
-	js, err := r.c.control.conn().JetStream()
+	js, err := r.c.control.NATS().JetStream()
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (r *queueReader) read(ctx context.Context) error {
 		late := time.Since(began) > r.c.cfg.times.ackWait
 		r.deliver(m)
 		if late { // it is due again: the next pull must not come before its acknowledgement is dealt with
-			r.c.control.passes(ctx)
+			r.c.control.Passes(ctx)
 		}
 	}
 }
@@ -132,7 +133,7 @@ func (r *queueReader) read(ctx context.Context) error {
 func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	l, beat := r.c.control, r.c.cfg.times.pullHeartbeat
 	for {
-		last, _ := l.trip.times()
+		last, _ := l.Trip.Times()
 		wait, cancel := context.WithTimeout(ctx, pullExpiry)
 		some, err := sub.Fetch(1, nats.Context(wait), nats.PullHeartbeat(beat+min(last, delayMost)))
 		cancel()
@@ -145,7 +146,7 @@ func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.M
 			if _, bytes, bad := sub.Pending(); bad == nil && bytes > 0 {
 				continue
 			}
-			if !l.passes(ctx) {
+			if !l.Passes(ctx) {
 				return nil, err
 			}
 			if _, bytes, bad := sub.Pending(); bad != nil || bytes == 0 { // signs of life have none
@@ -193,30 +194,30 @@ func (r *queueReader) deliver(m *nats.Msg) {
 // Standing asks, once, for the position of the reader of a queue. Its error is of KindNotFound if the queue has never
 // been read.
 func (c *Conn) Standing(ctx context.Context, q streams.Queue) (streams.Standing, error) {
-	if !c.control.up.Load() {
-		return streams.Standing{}, c.away()
+	if !c.control.Up.Load() {
+		return streams.Standing{}, c.base.Away()
 	}
 	at, err := c.keeper.Standing(ctx, q)
 	if _, own := c.keeper.(streams.Library); own && c.Facts().Linked {
 		at, err = streams.UnknownStanding(at, err)
 	}
-	return at, c.explain(err, q.Filter, 0)
+	return at, c.base.Explain(err, q.Filter, 0)
 }
 
 // Forget removes the objects of an agent that will not come back: the durables of its queues and its owner entry.
 // Missing objects are no error.
 func (c *Conn) Forget(ctx context.Context, name string, queues ...streams.Queue) error {
-	if !c.control.up.Load() {
-		return c.away()
+	if !c.control.Up.Load() {
+		return c.base.Away()
 	}
-	return c.explain(c.keeper.Forget(ctx, name, queues), name, 0)
+	return c.base.Explain(c.keeper.Forget(ctx, name, queues), name, 0)
 }
 
 // durable makes the durable, or finds it.
 func (r *queueReader) durable(ctx context.Context) error {
 	c, q := r.c, r.q
-	if !c.control.up.Load() {
-		return c.away()
+	if !c.control.Up.Load() {
+		return c.base.Away()
 	}
 
 	before := c.witness.before(string(q.Stream))

@@ -229,10 +229,10 @@ func TestDeletedStreams(t *testing.T) {
 	enqueue(t, c, "ferry.command.A.me", "one")
 	qmgrtest.Receive(t, "the first command", got)
 	qmgrtest.Eventually(t, "the first command is acknowledged", func() bool { // a consumer that is made anew delivers it again otherwise
-		stream, err := c.control.js().Stream(t.Context(), string(streams.StreamCommand))
+		stream, err := c.control.JS().Stream(t.Context(), string(streams.StreamCommand))
 		return err == nil && stream.CachedInfo().State.Msgs == 0
 	})
-	if err := c.control.js().DeleteConsumer(t.Context(), string(streams.StreamCommand), commands.Durable); err != nil {
+	if err := c.control.JS().DeleteConsumer(t.Context(), string(streams.StreamCommand), commands.Durable); err != nil {
 		t.Fatal(err)
 	}
 	enqueue(t, c, "ferry.command.A.me", "two")
@@ -240,7 +240,7 @@ func TestDeletedStreams(t *testing.T) {
 		t.Errorf("got %q", m)
 	}
 	for _, s := range streams.All {
-		if err := c.control.js().DeleteStream(t.Context(), s.Name); err != nil {
+		if err := c.control.JS().DeleteStream(t.Context(), s.Name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -252,7 +252,7 @@ func TestDeletedStreams(t *testing.T) {
 	if _, err := c.SetOwner(t.Context(), "k", nil, 0); err != nil {
 		t.Error(err)
 	}
-	if err := c.control.js().DeleteStream(t.Context(), string(streams.StreamOwner)); err != nil {
+	if err := c.control.JS().DeleteStream(t.Context(), string(streams.StreamOwner)); err != nil {
 		t.Fatal(err)
 	}
 	if _, revision, err := c.Owner(t.Context(), "k"); err != nil || revision != 0 {
@@ -264,7 +264,7 @@ func TestDeletedStreams(t *testing.T) {
 func TestEnqueueFresh(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	if err := c.control.js().DeleteStream(t.Context(), string(streams.StreamCommand)); err != nil {
+	if err := c.control.JS().DeleteStream(t.Context(), string(streams.StreamCommand)); err != nil {
 		t.Fatal(err)
 	}
 	tries := 0

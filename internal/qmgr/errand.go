@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"ferry/internal/qmgr/errands"
-	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -23,7 +23,7 @@ func (a asker) ask(ctx context.Context, e errands.Errand) (res errands.Result, e
 
 // askOn asks on one of the connections, with data behind the errand. some, if it is not nil, is called with the part of
 // the answer that has arrived, once it has more than the data behind it.
-func (a asker) askOn(ctx context.Context, l *link, e errands.Errand, behind []byte, some func(*errands.Result)) (res errands.Result, err error) {
+func (a asker) askOn(ctx context.Context, l *link.Link, e errands.Errand, behind []byte, some func(*errands.Result)) (res errands.Result, err error) {
 	e.V = 1
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a asker) askOn(ctx context.Context, l *link, e errands.Errand, behind []by
 	if some == nil {
 		partly = nil
 	}
-	data, err := l.ask(ctx, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, streams.APITimeout, partly)
+	data, err := l.Ask(ctx, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, streams.APITimeout, partly)
 	if err != nil {
 		return res, err
 	}
@@ -71,11 +71,6 @@ func (a asker) askOn(ctx context.Context, l *link, e errands.Errand, behind []by
 		return res, res.Error
 	}
 	return res, nil
-}
-
-func (a asker) Ensure(ctx context.Context) (map[string]streams.Mark, error) {
-	res, err := a.placed(ctx, errands.Errand{Op: errands.OpEnsure})
-	return res.Marks, err
 }
 
 func (a asker) Durable(ctx context.Context, q streams.Queue) (d streams.Durable, err error) {
@@ -124,26 +119,6 @@ func (a asker) askOwn(ctx context.Context, name string, e errands.Errand) (res e
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %q for %s", a.c.cfg.Self, e.Op, name)
 	}
 	return a.ask(ctx, e)
-}
-
-// Admit has a queue manager in another process take new claims of the authority. The Conn is the authority's. It does
-// the same as Server.Admit.
-func Admit(ctx context.Context, c *Conn, claims roles.Claims) error {
-	_, err := asker{c}.ask(ctx, errands.Errand{Op: errands.OpAdmit, Claims: &claims})
-	return err
-}
-
-// Notice has the queue manager called degraded for an hour. The Conn is that of coordination.
-func Notice(ctx context.Context, c *Conn, finding string) error {
-	c.noticed(finding)
-	if a, ok := c.keeper.(asker); ok {
-		_, err := a.ask(ctx, errands.Errand{Op: errands.OpNotice, Text: finding})
-		return err
-	}
-	if s := c.cfg.Server; s != nil {
-		s.Notice(finding)
-	}
-	return nil
 }
 
 func (a asker) Strangers(ctx context.Context) ([]string, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
@@ -26,7 +27,7 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as err
 	if len(at) == 0 {
 		return f, transfer.Errorf(transfer.KindUsage, "%q names no server that asks for identities", url)
 	}
-	nc, err := nats.Connect("nats://"+strings.Join(at, ",nats://"), nats.Name("ferry authority"), nats.NoReconnect(), nats.Timeout(dialTimeout),
+	nc, err := nats.Connect("nats://"+strings.Join(at, ",nats://"), nats.Name("ferry authority"), nats.NoReconnect(), nats.Timeout(link.DialTimeout),
 		nats.Secure(i.Client(identity.OneOf(i.Name().Network, identity.Manager))), nats.TLSHandshakeFirst(),
 		nats.UserJWT(func() (string, error) { return as.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(as.Seed, nonce) }))
 	if err != nil {
@@ -54,7 +55,7 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as err
 		Data server.Varz `json:"data"`
 	}
 	f = Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), Reduced: "the queue manager does not say whether it syncs always"}
-	if ask(ctx, nc, "$SYS.REQ.SERVER.PING.VARZ", nc.NewInbox(), probeTimeout, &v) {
+	if ask(ctx, nc, "$SYS.REQ.SERVER.PING.VARZ", nc.NewInbox(), link.ProbeTimeout, &v) {
 		f.MaxPending = v.Data.MaxPending
 		if js := v.Data.JetStream.Config; js != nil && js.SyncAlways {
 			f.Reduced = ""
@@ -70,13 +71,13 @@ const errandGroup = "ferry"
 // keeps owners, and answers questions about the server, until stop. The Conn has a queue manager's identity; facts are
 // those of the server. may checks the rules; nil: they are not known.
 func DoErrands(c *Conn, facts func() Facts, may errands.Rules) (stop func(), err error) {
-	r := errands.NewRegistrar("the queue manager at "+c.where, streams.Library{JS: c.control.js, AckWait: c.cfg.times.ackWait})
+	r := errands.NewRegistrar("the queue manager at "+c.base.Where, streams.Library{JS: c.control.JS, AckWait: c.cfg.times.ackWait})
 	r.May = may
-	unsubscribe, err := c.control.subscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m Message) {
+	unsubscribe, err := c.control.SubscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m link.Message) {
 		if !wire.Wants(m.Subject, m.Reply) {
 			return
 		}
-		reply := func(answer []byte) { errands.AnswerInParts(c.control.conn(), m.Reply, answer) } // the asker repeats its question
+		reply := func(answer []byte) { errands.AnswerInParts(c.control.NATS(), m.Reply, answer) } // the asker repeats its question
 		if body := errands.Unpacked(m.Data); len(body) > 0 {
 			r.Take(wire.LastToken(m.Subject), body, reply)
 			return
@@ -92,7 +93,7 @@ func DoErrands(c *Conn, facts func() Facts, may errands.Rules) (stop func(), err
 	})
 	if err != nil {
 		r.Close()
-		return nil, fmt.Errorf("the errands of the queue manager at %s: %w", c.where, err)
+		return nil, fmt.Errorf("the errands of the queue manager at %s: %w", c.base.Where, err)
 	}
 	return func() { unsubscribe(); r.Close() }, nil
 }

@@ -30,13 +30,13 @@ type Facts struct {
 // learn asks the queue manager about itself, for Facts. An external one may stay silent: learn then takes 1.3 s at
 // most.
 func (c *Conn) learn(ctx context.Context) {
-	nc := c.control.conn()
+	nc := c.control.NATS()
 	f := Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), MaxPending: streams.MaxPending}
 	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.base.Mu.Lock()
+		defer c.base.Mu.Unlock()
 		c.facts = f
-		c.maxPayload.Store(f.MaxPayload)
+		c.base.MaxPayload.Store(f.MaxPayload)
 	}()
 
 	if c.cfg.Server != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -58,7 +59,7 @@ func (s *StoreAt) listen(at string) error {
 		return nil
 	}
 	all := wire.InboxesOf(s.of.Token()) + errands.StoreToken + at + "." + errands.SecretFor(r.secret, at) + ".*"
-	if _, err := s.c.Subscribe(all, func(m Message) { r.take(at, m.Subject, m.Data) }); err != nil {
+	if _, err := s.c.Subscribe(all, func(m link.Message) { r.take(at, m.Subject, m.Data) }); err != nil {
 		return err
 	}
 	r.listens[at] = true
@@ -115,7 +116,7 @@ func (w *farReceipt) forget() {
 // since the message was sent. Behind a slow channel the receipts come as slowly as the channel carries the messages.
 func (w *farReceipt) wait(ctx context.Context) error {
 	defer w.forget()
-	look := time.NewTicker(quietLook)
+	look := time.NewTicker(link.QuietLook)
 	defer look.Stop()
 	for {
 		select {
@@ -154,7 +155,7 @@ type Receipt struct {
 	c    *Conn
 	of   string
 	size int
-	link *link // that carried the message
+	link *link.Link // that carried the message
 	sent time.Time
 	ack  jetstream.PubAckFuture
 	far  *farReceipt // instead of ack, for a message that is stored elsewhere
@@ -170,11 +171,11 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	r := &Receipt{c: c, of: subject, size: len(data), sent: time.Now()}
 	switch {
 	case at == "":
-		if r.link, r.err = c.bulk.ready(c.ctx); r.err == nil {
-			r.ack, r.err = r.link.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
+		if r.link, r.err = c.bulk.ready(c.base.Ctx); r.err == nil {
+			r.ack, r.err = r.link.JS().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
 		}
-	case !c.control.up.Load():
-		r.err = c.away()
+	case !c.control.Up.Load():
+		r.err = c.base.Away()
 	case len(data) > streams.MaxStoredMessage:
 		r.err = streams.TooLarge("the store", len(data), streams.MaxStoredMessage)
 	default:
@@ -199,12 +200,12 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 // connection is lost, the library ends the wait.
 func (r *Receipt) Wait(ctx context.Context) error {
 	if r.err != nil {
-		return r.c.explain(r.err, r.of, r.size)
+		return r.c.base.Explain(r.err, r.of, r.size)
 	}
 	if r.far != nil {
 		return explainStored(r.c, r.far.wait(ctx), r.of, r.size)
 	}
-	look := time.NewTicker(quietLook)
+	look := time.NewTicker(link.QuietLook)
 	defer look.Stop()
 	for {
 		select {
@@ -213,11 +214,11 @@ func (r *Receipt) Wait(ctx context.Context) error {
 		case err := <-r.ack.Err():
 			return explainStored(r.c, err, r.of, r.size)
 		case now := <-look.C:
-			if r.link.trip.had(r.sent, now) > storeAckWait {
-				return r.c.explain(errNoReceipt, r.of, r.size)
+			if r.link.Trip.Had(r.sent, now) > storeAckWait {
+				return r.c.base.Explain(errNoReceipt, r.of, r.size)
 			}
 		case <-ctx.Done():
-			return r.c.explain(ctx.Err(), r.of, r.size)
+			return r.c.base.Explain(ctx.Err(), r.of, r.size)
 		}
 	}
 }

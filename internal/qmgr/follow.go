@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/sleep"
 )
@@ -30,21 +31,21 @@ const codeLeaderless = 10008
 // of the others: such a member can neither accept nor deliver a command.
 func follow(c *Conn) {
 	pause, left, mute := leaveAfter, time.Time{}, 0
-	for !sleep.For(c.ctx, followEvery, nil) {
-		s := c.control.now.Load()
-		if s == nil || !c.control.up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" && *c.passing.Load() == "" {
+	for !sleep.For(c.base.Ctx, followEvery, nil) {
+		s := c.control.Now.Load()
+		if s == nil || !c.control.Up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" && *c.passing.Load() == "" {
 			continue // a single queue manager without faults has no cluster to follow
 		}
 		var a errands.About
 		alone := time.Duration(0)
 		if server := c.cfg.Server; server != nil {
 			a = server.About()
-		} else if !askManager(c.ctx, c, s.nc, &a) {
+		} else if !askManager(c.base.Ctx, c, s.NC, &a) {
 			if c.cfg.Identity != nil || addresses(c) < 2 {
 				continue // it may be busy, or has no service that answers
 			}
 			// A server that is not Ferry's shows it: it does not answer for its queues.
-			if mute++; answersForQueues(c, s.js) {
+			if mute++; answersForQueues(c, s.JS) {
 				mute = 0
 			}
 			if mute > 2 {
@@ -53,7 +54,7 @@ func follow(c *Conn) {
 		}
 		before := c.passing.Swap(a.Present())
 		if was := before != nil && *before != ""; was && *a.Present() == "" && !c.cfg.Early {
-			ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
+			ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
 			c.Ensure(ctx) // or the client that stores the next message does
 			cancel()
 		}
@@ -68,7 +69,7 @@ func follow(c *Conn) {
 		left, mute = time.Now(), 0
 		pause = min(2*pause, leaveMost)
 		for _, l := range append(linksOf(c), c.bulk.link) {
-			if sock := l.socket.Load(); sock != nil {
+			if sock := l.Socket.Load(); sock != nil {
 				sock.Close()
 			}
 		}
@@ -77,7 +78,7 @@ func follow(c *Conn) {
 
 // answersForQueues reports whether the streams of commands have a leader.
 func answersForQueues(c *Conn, js jetstream.JetStream) bool {
-	ctx, cancel := context.WithTimeout(c.ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(c.base.Ctx, link.ProbeTimeout)
 	defer cancel()
 	_, err := js.Stream(ctx, string(streams.StreamCommand))
 	api := (*jetstream.APIError)(nil)
@@ -89,12 +90,12 @@ func addresses(c *Conn) int { return strings.Count(c.cfg.URL, ",") + 1 }
 
 // here returns the name and address of the queue manager at the other end of the control connection.
 func here(c *Conn) string {
-	if s := c.control.now.Load(); s != nil && c.cfg.Server == nil {
-		if name := s.nc.ConnectedServerName(); name != "" {
-			return name + " at " + s.nc.ConnectedUrlRedacted()
+	if s := c.control.Now.Load(); s != nil && c.cfg.Server == nil {
+		if name := s.NC.ConnectedServerName(); name != "" {
+			return name + " at " + s.NC.ConnectedUrlRedacted()
 		}
 	}
-	return c.where
+	return c.base.Where
 }
 
 // doubt looks at the streams again if one seems to have gone back, until that is certain.
@@ -102,10 +103,10 @@ func doubt(c *Conn) {
 	if !c.witness.doubtful() || c.doubting.Swap(true) {
 		return
 	}
-	c.background(func() {
+	c.base.Background(func() {
 		defer c.doubting.Store(false)
-		for c.witness.doubtful() && !sleep.For(c.ctx, doubtEvery, nil) {
-			ctx, cancel := context.WithTimeout(c.ctx, streams.APITimeout)
+		for c.witness.doubtful() && !sleep.For(c.base.Ctx, doubtEvery, nil) {
+			ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
 			c.Ensure(ctx)
 			cancel()
 		}
@@ -126,7 +127,7 @@ func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool)
 		return a.Passing, !a.NoQuorum
 	}
 	var a errands.About
-	if s := c.control.now.Load(); s == nil || !c.control.up.Load() || !askManager(ctx, c, s.nc, &a) {
+	if s := c.control.Now.Load(); s == nil || !c.control.Up.Load() || !askManager(ctx, c, s.NC, &a) {
 		return "", true // which shows elsewhere
 	}
 	c.passing.Store(a.Present())

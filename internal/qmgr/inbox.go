@@ -14,11 +14,8 @@ func (c *Conn) Self() string { return c.cfg.Self }
 // Identity returns the identity of the Conn. It is nil where the queue manager asks for none.
 func (c *Conn) Identity() *identity.Identity { return c.cfg.Identity }
 
-// libraryInbox begins the inboxes of the library, for the answers of JetStream: the queue
-// manager's own.
-func libraryInbox(self, secret string) string {
-	return "ferry.inbox." + self + "." + wire.Manager + "." + secret
-}
+// NewInbox returns a subject for the answers of the holder of a token. No other party uses that subject.
+func (c *Conn) NewInbox(of string) string { return c.base.NewInbox(of) }
 
 // Answer sends an answer to the inbox that a question from the holder of the token to has named. Its error is of
 // KindUsage, and nothing was sent, if that is not an inbox of that token for answers of this Conn; otherwise it is
@@ -28,8 +25,8 @@ func (c *Conn) Answer(to, inbox string, data []byte) error {
 	if asker, answerer, ok := wire.ReadInbox(inbox); !ok || asker != to || answerer != c.cfg.Self {
 		return transfer.Errorf(transfer.KindUsage, "an answer of %s to %.80q is wanted on %.80q, which is no inbox for that", c.cfg.Self, to, inbox)
 	}
-	if !c.control.up.Load() {
-		return c.away()
+	if !c.control.Up.Load() {
+		return c.base.Away()
 	}
-	return c.explain(errands.AnswerInParts(c.control.conn(), inbox, compress.Messages.Pack(data)), inbox, len(data))
+	return c.base.Explain(errands.AnswerInParts(c.control.NATS(), inbox, compress.Messages.Pack(data)), inbox, len(data))
 }

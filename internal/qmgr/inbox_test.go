@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -22,7 +23,7 @@ func TestAnswersGoToInboxes(t *testing.T) {
 		t.Errorf("%q is not taken for a new inbox", inbox)
 	}
 	replies := make(chan string, 1)
-	if _, err := c.Subscribe(wire.AllAsks("ALPHA"), func(m Message) {
+	if _, err := c.Subscribe(wire.AllAsks("ALPHA"), func(m link.Message) {
 		replies <- m.Reply
 		c.Answer(wire.LastToken(m.Subject), m.Reply, []byte("yes"))
 	}); err != nil {
@@ -51,9 +52,9 @@ func TestQueueManagerAnswersInboxesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(stranger.Close)
-	heard := make(chan Message, 2)
+	heard := make(chan link.Message, 2)
 	for _, subject := range []string{"ferry.reply.ALPHA.BETA", "ferry.probe"} {
-		if _, err := c.Subscribe(subject, func(m Message) { heard <- m }); err != nil {
+		if _, err := c.Subscribe(subject, func(m link.Message) { heard <- m }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -19,7 +19,7 @@ func Members(ctx context.Context, c *Conn) ([]streams.Member, error) {
 		for n := range all { // a server alone does not say its name in its streams
 			all[n].Name = cmp.Or(all[n].Name, c.Facts().ServerName)
 		}
-		return all, c.explain(err, "the streams", 0)
+		return all, c.base.Explain(err, "the streams", 0)
 	}
 	if err != nil {
 		return nil, err

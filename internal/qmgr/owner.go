@@ -10,11 +10,11 @@ import (
 // Owner returns the value that SetOwner wrote last for a name, and its revision. The revision is 0 if the name was
 // never written or its stream has been lost. Owner asks once.
 func (c *Conn) Owner(ctx context.Context, name string) (data []byte, revision uint64, err error) {
-	if !c.control.up.Load() {
-		return nil, 0, c.away()
+	if !c.control.Up.Load() {
+		return nil, 0, c.base.Away()
 	}
 	o, err := c.keeper.Owner(ctx, name)
-	return o.Value, o.Revision, c.explain(err, streams.OwnerSubject(name), 0)
+	return o.Value, o.Revision, c.base.Explain(err, streams.OwnerSubject(name), 0)
 }
 
 // SetOwner writes the value of a name, at most 64 KiB, if its revision is still the given one. It returns the new
@@ -24,12 +24,12 @@ func (c *Conn) SetOwner(ctx context.Context, name string, data []byte, revision 
 	if len(data) > streams.MaxOwnerSize {
 		return 0, transfer.Errorf(transfer.KindTooLarge, "the owner of %s has %d bytes; the limit is %d", name, len(data), streams.MaxOwnerSize)
 	}
-	if !c.control.up.Load() {
-		return 0, c.away()
+	if !c.control.Up.Load() {
+		return 0, c.base.Away()
 	}
 	now, err := c.keeper.SetOwner(ctx, name, streams.Owner{Value: data, Revision: revision})
 	if err != nil {
-		return 0, c.explain(err, streams.OwnerSubject(name), len(data))
+		return 0, c.base.Explain(err, streams.OwnerSubject(name), len(data))
 	}
 	c.witness.saw(string(streams.StreamOwner), now)
 	return now, nil

@@ -32,7 +32,7 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 				all, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "."+string(streams.StreamOwner)))
 				return err == nil && len(all) == 0
 			})
-			if err := conns[0].control.js().DeleteStream(ctx, string(streams.StreamOwner)); err != nil {
+			if err := conns[0].control.JS().DeleteStream(ctx, string(streams.StreamOwner)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -2,45 +2,17 @@ package qmgr
 
 import (
 	"bytes"
-	"net"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/qmgrtest"
 )
-
-// A question is waited for as long as bytes come on its connection, and 3 s longer.
-func TestAQuestionLastsWhileBytesMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		defer near.Close()
-		defer far.Close()
-		s := &socket{Conn: near}
-		began := time.Now()
-		ctx, cancel := s.moving(t.Context(), still)
-		defer cancel()
-		for range 20 {
-			//house:sleep because it runs in a bubble
-			time.Sleep(time.Second)
-			s.in.Add(1)
-			if ctx.Err() != nil {
-				t.Fatalf("bytes came for %s without a pause, and the question is given up", time.Since(began))
-			}
-		}
-		last := time.Now()
-		<-ctx.Done()
-		if d := time.Since(last); d < still || d > still+2*lookEvery {
-			t.Errorf("the question is given up %s after the last byte", d)
-		}
-	})
-}
 
 // An answer is whole with its last part. One that lacks a part is none, and the next answer is read from its first part on.
 func TestPartsOfAnAnswer(t *testing.T) {
-	data, other := noise(3*errands.PartSize+100), noise(2*errands.PartSize)
+	data, other := qmgrtest.Noise(3*errands.PartSize+100), qmgrtest.Noise(2*errands.PartSize)
 	first, second := errands.InParts("S", data), errands.InParts("S", other)
 	if len(first) != 4 || len(second) != 2 {
 		t.Fatalf("%d and %d parts", len(first), len(second))

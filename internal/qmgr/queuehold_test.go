@@ -173,7 +173,7 @@ func TestHoldsAreRenewed(t *testing.T) {
 	put(t, q, 1)
 	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
 	span := wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, Last: 1}
-	h, err := q.c.control.js().Stream(ctx, string(streams.StreamHold))
+	h, err := q.c.control.JS().Stream(ctx, string(streams.StreamHold))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestHoldsAreRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := look()
-	other, err := q.c.control.js().Publish(ctx, span.HoldOf("BETA", two), first.Data) // has not looked at the others yet
+	other, err := q.c.control.JS().Publish(ctx, span.HoldOf("BETA", two), first.Data) // has not looked at the others yet
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestHoldsAreRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := nats.NewMsg(span.HoldOf("ALPHA", one))
-	l := streams.Library{JS: q.c.control.js}
+	l := streams.Library{JS: q.c.control.JS}
 	if _, err := l.Hold(ctx, late, streams.HoldSpan, jetstream.WithExpectLastSequencePerSubject(last.Sequence)); !streams.WrongSequence(err) {
 		t.Errorf("a renewal that began before the release is stored: %v", err)
 	}
@@ -341,7 +341,7 @@ func TestProgramsTakeNoRoomOfHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	js := q.c.control.js()
+	js := q.c.control.JS()
 	for size := 1 << 20; size > 0; {
 		_, err := js.Publish(ctx, wire.QueueSubject("SMALL", "PROGRAM", wire.NoGroup), make([]byte, size))
 		api := (*jetstream.APIError)(nil)

@@ -39,7 +39,7 @@ type queueReading struct {
 
 // Reader makes a reader of a span, from an offset in its first message on.
 func (q *Queues) Reader(of wire.QueueSpan, offset int) wire.QueuePieces {
-	ctx, end := context.WithCancel(q.c.ctx)
+	ctx, end := context.WithCancel(q.c.base.Ctx)
 	return &queueReading{q: q, ctx: ctx, end: end, left: of, at: offset}
 }
 
@@ -81,7 +81,7 @@ func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 			r.bad = 0
 			return p, err
 		}
-		sleep.For(r.ctx, consumeWait, r.q.c.control.comesUp())
+		sleep.For(r.ctx, consumeWait, r.q.c.control.ComesUp())
 	}
 }
 
@@ -148,7 +148,7 @@ func (r *queueReading) ask(ctx context.Context, from wire.QueueSpan, at int, ind
 				came, first = time.Now(), len(res.Behind)
 			}
 			heads := streams.QueueFrame * len(res.Pieces)
-			_, trip := c.control.trip.times()
+			_, trip := c.control.Trip.Times()
 			c.amounts.taken.answered(len(res.Behind)+heads, first+heads, asked, came, trip)
 		}
 		f.mu.Lock()

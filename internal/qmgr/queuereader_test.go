@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -68,10 +69,10 @@ func (k *crawlingKeeper) carry(ctx context.Context, bytes int) {
 
 // queues returns the application queues of the keeper.
 func (k *crawlingKeeper) queues(t *testing.T) *Queues {
-	c := &Conn{base: newBase(linkConfig{}, ""), control: &link{again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
-	c.ctx, c.end = context.WithCancel(t.Context())
-	t.Cleanup(c.end)
-	c.control.up.Store(true)
+	c := &Conn{base: link.NewBase(link.Config{}, ""), control: &link.Link{Again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
+	c.base.Ctx, c.base.End = context.WithCancel(t.Context())
+	t.Cleanup(c.base.End)
+	c.control.Up.Store(true)
 	return QueuesOf(c)
 }
 
@@ -80,7 +81,7 @@ func (k *crawlingKeeper) queues(t *testing.T) *Queues {
 func TestAReaderKeepsThePartThatArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 100_000
-		k := &crawlingKeeper{data: noise(200_000), rate: rate}
+		k := &crawlingKeeper{data: qmgrtest.Noise(200_000), rate: rate}
 		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"}, 0)
 		defer r.Close()
 		var got []byte
@@ -133,7 +134,7 @@ func TestBatchesOfMessagesFollowTheLine(t *testing.T) {
 // A message that another reader takes after its first part was read is not put together with the next one.
 func TestAMessageThatIsTakenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &crawlingKeeper{data: noise(20_000), rate: 1e6, broken: true, taken: true}
+		k := &crawlingKeeper{data: qmgrtest.Noise(20_000), rate: 1e6, broken: true, taken: true}
 		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"}, 0)
 		defer r.Close()
 		_, err := r.Next()

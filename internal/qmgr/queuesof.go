@@ -31,12 +31,12 @@ func (q *Queues) task(ctx context.Context, t streams.QueueTask) (streams.QueueRe
 
 // taskPartly has a task done. some, if it is not nil, may be called with the part of the result that has arrived.
 func (q *Queues) taskPartly(ctx context.Context, t streams.QueueTask, some func(*streams.QueueResult)) (streams.QueueResult, error) {
-	if !q.c.control.up.Load() {
-		return streams.QueueResult{}, q.c.away()
+	if !q.c.control.Up.Load() {
+		return streams.QueueResult{}, q.c.base.Away()
 	}
 	if _, own := q.c.keeper.(streams.Library); own { // an asker's questions have their time
 		var cancel context.CancelFunc
-		ctx, cancel = q.c.control.patient(ctx, streams.APITimeout)
+		ctx, cancel = q.c.control.Patient(ctx, streams.APITimeout)
 		defer cancel()
 	}
 	t.For = q.acts
@@ -56,7 +56,7 @@ func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 		return transfer.Errorf(transfer.KindMissing, "there is no queue %s at the queue manager %s", queue, f.ServerName).
 			WithHint("queues do not go through channels: they are made where coordination is, for the agents that are connected there")
 	}
-	return q.c.explain(err, "queue "+string(queue), size)
+	return q.c.base.Explain(err, "queue "+string(queue), size)
 }
 
 // Create makes a queue of the given bytes, with the given number of replicas; 0 selects the default.

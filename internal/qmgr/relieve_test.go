@@ -25,7 +25,7 @@ func smallQueue(t *testing.T, s *server.Server, perSubject, all int64) *Conn {
 		t.Fatalf("the queue of commands is not bounded: %+v", cfg)
 	}
 	cfg.MaxMsgsPerSubject, cfg.MaxMsgs = perSubject, all
-	if _, err := c.control.js().UpdateStream(qmgrtest.Context(t), cfg); err != nil {
+	if _, err := c.control.JS().UpdateStream(qmgrtest.Context(t), cfg); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -99,7 +99,7 @@ func TestStrangersGiveWay(t *testing.T) {
 		t.Errorf("%d are removed, %v", gone, err)
 	}
 	left := func(stream streams.Stream) map[string]uint64 {
-		s, err := c.control.js().Stream(ctx, string(stream))
+		s, err := c.control.JS().Stream(ctx, string(stream))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	// The same holds for cancels and administration, which have a stream of their own.
 	cfg := streams.All[1]
 	cfg.MaxMsgs = 5
-	if _, err := c.control.js().UpdateStream(ctx, cfg); err != nil {
+	if _, err := c.control.JS().UpdateStream(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
 	if gone, err := c.Relieve(ctx, keep); gone != 2 || err != nil {

@@ -38,7 +38,7 @@ func (a asker) Store(ctx context.Context, self string, t streams.StoreTask) (res
 	if self != a.c.cfg.Self {
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not use the part of the store that is of %s", a.c.cfg.Self, self)
 	}
-	err = a.c.control.storeErrand(ctx, self, t, 1, storeLook, func(r streams.StoreResult, _ []byte) error {
+	err = storeErrand(ctx, a.c.control, self, t, 1, storeLook, func(r streams.StoreResult, _ []byte) error {
 		res = r
 		return nil
 	})
@@ -56,7 +56,7 @@ func ClearStored(ctx context.Context, c *Conn, token string) error {
 	} else {
 		_, err = c.keeper.Store(ctx, token, streams.StoreTask{Do: streams.StoreClear})
 	}
-	return c.explain(err, "the streams", 0)
+	return c.base.Explain(err, "the streams", 0)
 }
 
 // A StoreAt is one agent's part of StreamStore. Its operations affect only subjects with the agent's own name.
@@ -73,11 +73,11 @@ func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
 }
 
 func (s *StoreAt) task(ctx context.Context, t streams.StoreTask) (streams.StoreResult, error) {
-	if !s.c.control.up.Load() {
-		return streams.StoreResult{}, s.c.away()
+	if !s.c.control.Up.Load() {
+		return streams.StoreResult{}, s.c.base.Away()
 	}
 	res, err := s.c.keeper.Store(ctx, s.of.Token(), t)
-	return res, s.c.explain(err, "ferry.store", 0)
+	return res, s.c.base.Explain(err, "ferry.store", 0)
 }
 
 func (s *StoreAt) look(ctx context.Context, t streams.StoreTask) (v StoreView, err error) {
@@ -151,7 +151,7 @@ func explainStored(c *Conn, err error, subject string, size int) error {
 		if streams.IsMissing(err) {
 			err = fmt.Errorf("there is no store: %w", err)
 		}
-		return c.explain(err, subject, size)
+		return c.base.Explain(err, subject, size)
 	}
 	if strings.Contains(api.Description, "per subject") {
 		return transfer.Errorf(transfer.KindNoSpace, "the queue manager has as much of this transfer as it may: a quarter of its store").

@@ -8,57 +8,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
-
-// While bytes come, the wait for an answer lasts as long as the answer needs on the slowest link. Without bytes it ends
-// after ten seconds.
-func TestPatienceFollowsBytes(t *testing.T) {
-	began := time.Unix(1000, 0)
-	now := began
-	slow := newAnswerWait(streams.MaxStoredMessage, pulse{}, now)
-	for k := range 40 { // a byte every second, of a message that needs 33 s
-		if now = now.Add(time.Second); slow.over(pulse{in: int64(k + 1)}, now) {
-			t.Fatalf("the answer is given up after %s, and bytes come", now.Sub(began))
-		}
-	}
-	slow.answer(pulse{in: 41}, now)
-	if slow.over(pulse{in: 41}, now.Add(quietMost)) || !slow.over(pulse{in: 41}, now.Add(quietMost+1)) {
-		t.Errorf("silence does not end the patience after %s", quietMost)
-	}
-
-	other, end := newAnswerWait(4096, pulse{}, began), time.Duration(0)
-	for k := 1; !other.over(pulse{in: int64(k)}, began.Add(end)); k++ { // bytes come, and no answer
-		end += 100 * time.Millisecond
-	}
-	if end < quietMost || end > quietMost+time.Second {
-		t.Errorf("an answer of 4 KiB that was lost is given up after %s", end)
-	}
-}
-
-// A receipt is not overdue while the queue manager has not got the message, however long that lasts.
-func TestAReceiptIsOverdueFromWhenTheMessageIsThere(t *testing.T) {
-	var l trip
-	old := l.begin()
-	sent := time.Now()
-	l.end(old, true)
-	if d := l.had(sent, sent.Add(time.Hour)); d != 0 {
-		t.Errorf("a round trip that began before the message shows that the message was there for %s", d)
-	}
-	began := time.Now()
-	l.end(began, false)
-	if d := l.had(sent, sent.Add(time.Hour)); d != 0 {
-		t.Errorf("a round trip without an answer shows that the message was there for %s", d)
-	}
-	began = time.Now()
-	l.end(began, true)
-	if d := l.had(sent, time.Now().Add(time.Minute)); d < time.Minute || d > time.Hour {
-		t.Errorf("the message was there for %s", d)
-	}
-}
 
 // A receipt of another queue manager is not overdue while others come of that one.
 func TestReceiptsOfASlowChannel(t *testing.T) {
@@ -97,17 +52,17 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	_, err := alpha.Outgoing(ctx, "ALPHA")
 	must(t, err)
 	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	sent := c.bulk.link.conn().Stats().OutBytes
+	sent := c.bulk.link.NATS().Stats().OutBytes
 	must(t, putOn(t, c, &sh, 8, 100_000))
-	if n := c.bulk.link.conn().Stats().OutBytes - sent; n < 800_000 {
+	if n := c.bulk.link.NATS().Stats().OutBytes - sent; n < 800_000 {
 		t.Errorf("the connection for stored data has carried %d of 800000 bytes", n)
 	}
 	if all := readAll(t, alpha, sh, 0); len(all) != 8 {
 		t.Fatalf("%d messages", len(all))
 	}
-	for _, l := range []*link{c.control, c.data} {
-		if s := l.conn().Stats(); s.OutBytes > 100_000 || s.InBytes > 100_000 || l.socket.Load().in.Load() > 100_000 {
-			t.Errorf("the %s connection has carried %d bytes out and %d in", l.role, s.OutBytes, s.InBytes)
+	for _, l := range []*link.Link{c.control, c.data} {
+		if s := l.NATS().Stats(); s.OutBytes > 100_000 || s.InBytes > 100_000 || l.Socket.Load().In.Load() > 100_000 {
+			t.Errorf("the %s connection has carried %d bytes out and %d in", l.Role, s.OutBytes, s.InBytes)
 		}
 	}
 }
@@ -132,7 +87,7 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 				all = append(all, m)
 			} else if got > size/2 && losses < 3 {
 				losses++
-				c.bulk.link.socket.Load().Close()
+				c.bulk.link.Socket.Load().Close()
 			}
 		})
 		if err != nil {
@@ -256,8 +211,8 @@ func (silentReceipt) Err() <-chan error            { return nil }
 // The wait for a receipt lasts until the link has carried the message, and 10 s longer.
 func TestAReceiptIsWaitedForWhileTheMessageIsOnTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Conn{base: &base{}}
-		r := &Receipt{c: c, link: &link{c: c.base}, sent: time.Now(), ack: silentReceipt{}}
+		c := &Conn{base: &link.Base{}}
+		r := &Receipt{c: c, link: &link.Link{Base: c.base}, sent: time.Now(), ack: silentReceipt{}}
 		over := make(chan error, 1)
 		go func() { over <- r.Wait(t.Context()) }()
 		//house:sleep because it runs in a bubble
@@ -268,11 +223,11 @@ func TestAReceiptIsWaitedForWhileTheMessageIsOnTheLine(t *testing.T) {
 		default:
 		}
 		there := time.Now()
-		r.link.trip.end(r.link.trip.begin(), true)
+		r.link.Trip.End(r.link.Trip.Begin(), true)
 		if err := <-over; err == nil {
 			t.Error("a receipt came from nowhere")
 		}
-		if d := time.Since(there); d < storeAckWait || d > storeAckWait+2*quietLook {
+		if d := time.Since(there); d < storeAckWait || d > storeAckWait+2*link.QuietLook {
 			t.Errorf("the receipt is given up %s after the message was there", d)
 		}
 	})

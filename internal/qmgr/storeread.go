@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -56,7 +57,7 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 	}
 	if r.Most >= wholeFrom && r.Begin == 0 {
 		spent, err = s.pull(ctx, l, r, take)
-		return spent, s.c.explain(err, "ferry.store", 0)
+		return spent, s.c.base.Explain(err, "ferry.store", 0)
 	}
 	if r.Most >= wholeFrom {
 		r.Most = max(r.Rest, 1) // the next reading is one of whole messages
@@ -73,15 +74,15 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 		spent = spent || res.Spent
 		return nil
 	}
-	err = l.storeErrand(ctx, s.of.Token(), t, r.Most/max(r.Piece, 1)+2, int64(r.Piece), got)
+	err = storeErrand(ctx, l, s.of.Token(), t, r.Most/max(r.Piece, 1)+2, int64(r.Piece), got)
 	if errors.Is(err, nats.ErrNoResponders) && s.c.cfg.Identity == nil { // the server is not Ferry's, and every client has all rights there
 		var res streams.StoreResult
-		own := streams.Library{JS: l.js, AckWait: s.c.cfg.times.ackWait}
+		own := streams.Library{JS: l.JS, AckWait: s.c.cfg.times.ackWait}
 		if res, err = own.Store(ctx, s.of.Token(), t); err == nil {
 			err = res.Read(ctx, func(res streams.StoreResult, data []byte) { got(res, data) })
 		}
 	}
-	return spent, s.c.explain(err, "ferry.store", 0)
+	return spent, s.c.base.Explain(err, "ferry.store", 0)
 }
 
 // wholeFrom is the least number of requested bytes with which the reader gives whole messages: one is a quarter of a
@@ -95,9 +96,9 @@ const (
 )
 
 // pull reads whole messages, as Read does.
-func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part)) (spent bool, err error) {
+func (s *StoreAt) pull(ctx context.Context, l *link.Link, r Reading, take func(Part)) (spent bool, err error) {
 	cur := &s.reader
-	session, shelf := l.session(), r.Shelf
+	session, shelf := l.Session(), r.Shelf
 	shelf.To, shelf.Messages = s.of, 0
 	if cur.shelf != shelf || cur.next != max(r.From, 1) || cur.session != session {
 		*cur = storeCursor{}
@@ -110,9 +111,9 @@ func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part))
 	if err != nil {
 		return false, err
 	}
-	q := conversation{"$JS.API.CONSUMER.MSG.NEXT." + string(streams.StreamStore) + "." + roles.DurableStore + s.of.Token(), s.of.Token(), body, pullMost, streams.MaxStoredMessage}
+	q := link.Conversation{Subject: "$JS.API.CONSUMER.MSG.NEXT." + string(streams.StreamStore) + "." + roles.DurableStore + s.of.Token(), Self: s.of.Token(), Data: body, Answers: pullMost, Bytes: streams.MaxStoredMessage}
 	n := 0
-	err = l.converse(ctx, q, func(m *nats.Msg) (last bool, err error) {
+	err = l.Converse(ctx, q, func(m *nats.Msg) (last bool, err error) {
 		if status := m.Header.Get("Status"); status != "" {
 			spent = status == "408" && n == 0
 			if status != "408" && status != "409" {
@@ -133,7 +134,7 @@ func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part))
 		return n == pullMost, nil
 	})
 	if err == nil && spent { // on a busy host the answer may only be slow
-		cons, failed := l.js().Consumer(ctx, string(streams.StreamStore), roles.DurableStore+s.of.Token())
+		cons, failed := l.JS().Consumer(ctx, string(streams.StreamStore), roles.DurableStore+s.of.Token())
 		if err = failed; err == nil {
 			info := cons.CachedInfo()
 			if spent = info.NumPending == 0; info.Delivered.Consumer != cur.got {

@@ -67,7 +67,7 @@ func TestFindingsFade(t *testing.T) {
 // lost returns a channel that is closed when a connection is known to be down.
 func lost(t *testing.T, c *Conn) <-chan struct{} {
 	ch := make(chan struct{})
-	qmgrtest.Eventually(t, "the connection is down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
+	qmgrtest.Eventually(t, "the connection is down", func() bool { return !c.control.Up.Load() && !c.data.Up.Load() })
 	close(ch)
 	return ch
 }

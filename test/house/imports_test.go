@@ -40,7 +40,7 @@ var rows = []row{
 	{[]string{"internal/place"}, "the interfaces of a place for files: sender and receiver need them, and each place offers them"},
 	{[]string{"internal/content/conversion"}, "the conversion of a file: code pages and records, one after the other"},
 	{[]string{"internal/security/access", "internal/security/word"}, "the rights at an agent, from names, rules and the signed document that has them; the author of a message, by its signature"},
-	{[]string{"internal/qmgr/forward", "internal/qmgr/cluster"},
+	{[]string{"internal/qmgr/forward", "internal/qmgr/cluster", "internal/qmgr/link"},
 		"parts of a queue manager, and the connections of a client: they are handed what the others know"},
 	{[]string{"internal/qmgr/channel", "internal/qmgr/disk"},
 		"channels to other queue managers, and the store of one on its disk"},
@@ -70,7 +70,7 @@ type keeper struct {
 }
 
 var keepers = []keeper{
-	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/disk", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/places", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
+	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/disk", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/link", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/places", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
 		because: "the courier can be replaced only if the packages of one folder know its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "one package decides which data is durable, and when"},

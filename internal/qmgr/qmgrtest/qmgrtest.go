@@ -3,6 +3,7 @@ package qmgrtest
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
@@ -118,3 +119,12 @@ func NoLeaks(t testing.TB) {
 
 // Secret is a secret part of inboxes that tests know.
 var Secret = strings.Repeat("A", wire.InboxSecret)
+
+// Noise returns bytes that no compression makes smaller.
+func Noise(n int) []byte {
+	b, r := make([]byte, n), rand.New(rand.NewPCG(1, 2))
+	for k := range b {
+		b[k] = byte(r.Uint32())
+	}
+	return b
+}

@@ -18,6 +18,7 @@ import (
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/forward"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -124,9 +125,9 @@ func TestAChannelCarries(t *testing.T) {
 			data     string
 		}{{alpha, beta, "ferry.reply.BETA.ALPHA", "ferry.data.BETA.ALPHA.x"}, {beta, alpha, "ferry.reply.ALPHA.BETA", "ferry.data.ALPHA.BETA.x"}} {
 			replies, data := make(chan string, 100), make(chan string, 100)
-			_, err := x.to.Subscribe(x.reply, func(m qmgr.Message) { replies <- string(m.Data) })
+			_, err := x.to.Subscribe(x.reply, func(m link.Message) { replies <- string(m.Data) })
 			must(t, err)
-			_, err = x.to.SubscribeData(strings.TrimSuffix(x.data, "ALPHA.x")[:len("ferry.data.")]+strings.Split(x.data, ".")[2]+".>", nil, func(m qmgr.Message) { data <- string(m.Data) })
+			_, err = x.to.SubscribeData(strings.TrimSuffix(x.data, "ALPHA.x")[:len("ferry.data.")]+strings.Split(x.data, ".")[2]+".>", nil, func(m link.Message) { data <- string(m.Data) })
 			must(t, err)
 			qmgrtest.Eventually(t, "what is said passes", func() bool { must(t, x.from.Publish(x.reply, []byte("first"))); return len(replies) > 0 })
 			qmgrtest.Eventually(t, "what is moved passes", func() bool { must(t, x.from.PublishData(x.data, []byte("first"))); return len(data) > 0 })
@@ -399,7 +400,7 @@ func TestRightsAtAChannel(t *testing.T) {
 	must(t, err)
 	hear := connect(t, qmgr.ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
 	heard := make(chan string, 100)
-	_, err = hear.Subscribe(">", func(m qmgr.Message) {
+	_, err = hear.Subscribe(">", func(m link.Message) {
 		if strings.Contains(string(m.Data), "MALLORY") {
 			heard <- m.Subject
 		}

@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/channel"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -36,7 +37,7 @@ func BenchmarkChannel(b *testing.B) {
 	alpha, beta := conn(one, "ALPHA"), conn(hub, "BETA")
 	const ahead, last = 32, 1
 	came := make(chan byte, 4*ahead)
-	hears := func(m qmgr.Message) { came <- m.Data[0] }
+	hears := func(m link.Message) { came <- m.Data[0] }
 	_, err := beta.SubscribeData("ferry.data.BETA.>", nil, hears)
 	benched(b, err)
 	_, err = beta.Subscribe("ferry.reply.BETA.*", hears)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -37,9 +38,9 @@ func TestAChannelToACluster(t *testing.T) {
 		data     string
 	}{{alpha, beta, "ferry.reply.BETA.ALPHA", "ferry.data.BETA.ALPHA.x"}, {beta, alpha, "ferry.reply.ALPHA.BETA", "ferry.data.ALPHA.BETA.x"}} {
 		replies, data := make(chan string, 1000), make(chan string, 1000)
-		_, err := x.to.Subscribe(x.reply, func(m qmgr.Message) { replies <- string(m.Data) })
+		_, err := x.to.Subscribe(x.reply, func(m link.Message) { replies <- string(m.Data) })
 		must(t, err)
-		_, err = x.to.SubscribeData(x.data[:len("ferry.data.ALPHA")-len("ALPHA")+len(x.to.Self())]+".>", nil, func(m qmgr.Message) { data <- string(m.Data) })
+		_, err = x.to.SubscribeData(x.data[:len("ferry.data.ALPHA")-len("ALPHA")+len(x.to.Self())]+".>", nil, func(m link.Message) { data <- string(m.Data) })
 		must(t, err)
 		qmgrtest.Eventually(t, "a reply passes", func() bool { must(t, x.from.Publish(x.reply, []byte("x"))); return len(replies) > 0 })
 		qmgrtest.Eventually(t, "data passes", func() bool { must(t, x.from.PublishData(x.data, []byte("x"))); return len(data) > 0 })

@@ -16,6 +16,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/claims"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -340,7 +341,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 
 			t.Run("says", func(t *testing.T) {
 				heard := make(chan string, 10000)
-				take := func(m qmgr.Message) {
+				take := func(m link.Message) {
 					if string(m.Data) == "MALLORY" {
 						heard <- m.Subject
 					}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
@@ -21,7 +22,7 @@ const movedWithin = 10 * time.Second
 func hears(t *testing.T, c *qmgr.Conn, subject string) chan string {
 	t.Helper()
 	got := make(chan string, 10000)
-	_, err := c.Subscribe(subject, func(m qmgr.Message) { got <- string(m.Data) })
+	_, err := c.Subscribe(subject, func(m link.Message) { got <- string(m.Data) })
 	must(t, err)
 	return got
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
@@ -30,7 +30,7 @@ func TestRepliesThroughAChannelHaveAPace(t *testing.T) {
 	beta := as(t, a, s, "BETA")
 	const all = 40_000
 	got := make(chan string, 2*all)
-	_, err := beta.Subscribe("ferry.reply.BETA.*", func(m qmgr.Message) { got <- m.Subject })
+	_, err := beta.Subscribe("ferry.reply.BETA.*", func(m link.Message) { got <- m.Subject })
 	must(t, err)
 	must(t, beta.Healthy(qmgrtest.Context(t)))
 	began := time.Now()

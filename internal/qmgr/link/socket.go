@@ -1,4 +1,4 @@
-package qmgr
+package link
 
 import (
 	"context"
@@ -12,46 +12,46 @@ import (
 )
 
 const (
-	writeStep  = time.Second           // interval of the looks at a write that waits
-	writeSteps = 8                     // steps without a byte after which a write fails
+	WriteStep  = time.Second           // interval of the looks at a write that waits
+	WriteSteps = 8                     // steps without a byte after which a write fails
 	writeHeld  = 20 * time.Millisecond // a write that took longer had to wait for the peer
 )
 
-// A socket is a connection to the queue manager that knows whether it is alive.
+// A Socket is a connection to the queue manager that knows whether it is alive.
 //
 // A write fails once nothing at all has gone out for 8 s, and then the socket is closed: half a message may be out. A
 // write that makes progress continues, however slow it is. The system wakes a writer only when a good part of its
 // buffer is free, so bytes that the other host has acknowledged are progress, too.
-type socket struct {
+type Socket struct {
 	net.Conn
 	opt  tcp.Options
-	in   atomic.Int64 // bytes read
+	In   atomic.Int64 // bytes read
 	held atomic.Int64 // writes that had to wait and then went on
 
 	greeting context.CancelFunc // ends the watch over the library's greeting; nil: there is none
 }
 
 // Read reads from the connection and counts the bytes.
-func (s *socket) Read(p []byte) (int, error) {
+func (s *Socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
-	s.in.Add(int64(n))
+	s.In.Add(int64(n))
 	s.opt.Rearm(s.Conn)
 	return n, err
 }
 
 // Write writes all of p, or ends the socket. One goroutine writes at a time.
-func (s *socket) Write(p []byte) (int, error) {
+func (s *Socket) Write(p []byte) (int, error) {
 	n, err := s.WriteBuffers(net.Buffers{p})
 	return int(n), err
 }
 
 // WriteBuffers writes several pieces as Write does, and drops its references to them.
-func (s *socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
+func (s *Socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
 	defer s.Conn.SetWriteDeadline(time.Time{})
 	acked, _ := tcp.Acked(s.Conn)
 	for idle := 0; ; {
 		start := time.Now()
-		s.Conn.SetWriteDeadline(start.Add(writeStep))
+		s.Conn.SetWriteDeadline(start.Add(WriteStep))
 		n, err := parts.WriteTo(s.Conn)
 		done += n
 		idle++
@@ -67,7 +67,7 @@ func (s *socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return done, err
 		}
-		if idle >= writeSteps {
+		if idle >= WriteSteps {
 			s.Conn.Close()
 			return done, err
 		}
@@ -76,11 +76,11 @@ func (s *socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
 
 // SetWriteDeadline does nothing: Write has deadlines of its own. A caller's
 // would end a slow write in the middle of a message.
-func (s *socket) SetWriteDeadline(time.Time) error { return nil }
+func (s *Socket) SetWriteDeadline(time.Time) error { return nil }
 
 // SetDeadline bounds the time without movement, where the library would bound its greeting as a whole: a slow link may
 // need long for it. The zero time ends that. One goroutine calls it.
-func (s *socket) SetDeadline(t time.Time) error {
+func (s *Socket) SetDeadline(t time.Time) error {
 	if s.greeting != nil {
 		s.greeting()
 		s.greeting = nil
@@ -88,14 +88,14 @@ func (s *socket) SetDeadline(t time.Time) error {
 	if t.IsZero() {
 		return s.Conn.SetReadDeadline(t)
 	}
-	still, end := s.moving(context.Background(), time.Until(t))
+	still, end := s.Moving(context.Background(), time.Until(t))
 	stop := context.AfterFunc(still, func() { s.Conn.SetReadDeadline(time.Unix(1, 0)) })
 	s.greeting = func() { stop(); end() }
 	return nil
 }
 
-// A pulse is proof of life: it changes when bytes of the peer have come, or when the peer has taken bytes that had
+// A Pulse is proof of life: it changes when bytes of the peer have come, or when the peer has taken bytes that had
 // filled the send buffer. Bytes that merely vanish into the buffer prove nothing.
-type pulse struct{ in, held int64 }
+type Pulse struct{ In, Held int64 }
 
-func (s *socket) pulse() pulse { return pulse{s.in.Load(), s.held.Load()} }
+func (s *Socket) Pulse() Pulse { return Pulse{s.In.Load(), s.held.Load()} }

@@ -1,4 +1,4 @@
-package qmgr
+package link
 
 import (
 	"context"
@@ -11,31 +11,31 @@ import (
 	"ferry/internal/wire"
 )
 
-// ask sends a question and gathers its answer. some, if it is not nil, is called after each part. The answerer has the
+// Ask sends a question and gathers its answer. some, if it is not nil, is called after each part. The answerer has the
 // timeout for each part; 0: until ctx ends. The time that the links to and from the queue manager need is added.
-func (l *link) ask(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*errands.Gathering) error) ([]byte, error) {
-	c := l.c
-	if !l.up.Load() {
-		return nil, c.away()
+func (l *Link) Ask(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*errands.Gathering) error) ([]byte, error) {
+	c := l.Base
+	if !l.Up.Load() {
+		return nil, c.Away()
 	}
 
-	answer, err := l.exchange(ctx, subject, c.packer.pack(data), timeout, some)
+	answer, err := l.exchange(ctx, subject, c.Packer.Pack(data), timeout, some)
 	if err != nil {
-		return nil, c.explain(err, subject, len(data))
+		return nil, c.Explain(err, subject, len(data))
 	}
 	return errands.Unpacked(answer), nil
 }
 
-func (l *link) exchange(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*errands.Gathering) error) ([]byte, error) {
+func (l *Link) exchange(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*errands.Gathering) error) ([]byte, error) {
 	sub, err := l.inbox(subject)
 	if err != nil {
 		return nil, err
 	}
 	g := errands.Gathering{}
-	if err = l.conn().PublishRequest(subject, sub.Subject, data); err == nil {
+	if err = l.NATS().PublishRequest(subject, sub.Subject, data); err == nil {
 		err = l.gather(ctx, sub, &g, timeout, some)
 	}
-	if err != nil || l.role != roleBulk {
+	if err != nil || l.Role != RoleBulk {
 		sub.Unsubscribe()
 		return g.Data, err
 	}
@@ -44,7 +44,7 @@ func (l *link) exchange(ctx context.Context, subject string, data []byte, timeou
 }
 
 // gather gathers an answer.
-func (l *link) gather(ctx context.Context, sub *nats.Subscription, g *errands.Gathering, timeout time.Duration, some func(*errands.Gathering) error) error {
+func (l *Link) gather(ctx context.Context, sub *nats.Subscription, g *errands.Gathering, timeout time.Duration, some func(*errands.Gathering) error) error {
 	for {
 		m, err := l.part(ctx, sub, timeout)
 		if err != nil {
@@ -76,7 +76,7 @@ func (i *inboxes) put(sub *nats.Subscription) {
 }
 
 // inbox returns a subscription for the answers to a question.
-func (l *link) inbox(subject string) (*nats.Subscription, error) {
+func (l *Link) inbox(subject string) (*nats.Subscription, error) {
 	l.inboxes.mu.Lock()
 	defer l.inboxes.mu.Unlock()
 	for n := len(l.inboxes.all); n > 0; n-- {
@@ -85,13 +85,13 @@ func (l *link) inbox(subject string) (*nats.Subscription, error) {
 			return sub, nil
 		}
 	}
-	return l.conn().SubscribeSync(l.c.NewInbox(wire.Answerer(subject)))
+	return l.NATS().SubscribeSync(l.Base.NewInbox(wire.Answerer(subject)))
 }
 
-func (l *link) part(ctx context.Context, sub *nats.Subscription, timeout time.Duration) (*nats.Msg, error) {
+func (l *Link) part(ctx context.Context, sub *nats.Subscription, timeout time.Duration) (*nats.Msg, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = l.patient(ctx, timeout)
+		ctx, cancel = l.Patient(ctx, timeout)
 		defer cancel()
 	}
 	m, err := sub.NextMsgWithContext(ctx)

@@ -1,4 +1,4 @@
-package qmgr
+package link
 
 import (
 	"bytes"
@@ -24,11 +24,12 @@ import (
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
+	"ferry/internal/wire"
 )
 
 const (
-	dialTimeout   = 4 * time.Second // to connect, and again without a byte during the handshake
-	reconnectWait = 200 * time.Millisecond
+	DialTimeout   = 4 * time.Second // to connect, and again without a byte during the handshake
+	ReconnectWait = 200 * time.Millisecond
 	refusedFor    = 3 * time.Second
 )
 
@@ -46,53 +47,53 @@ type Message struct {
 
 // Roles of links.
 const (
-	roleControl = "control"
-	roleData    = "data"
-	roleBulk    = "bulk"
+	RoleControl = "control"
+	RoleData    = "data"
+	RoleBulk    = "bulk"
 )
 
-// A link is one of a Conn's connections. It comes back by itself when it is
+// A Link is one of a Conn's connections. It comes back by itself when it is
 // lost, with its subscriptions.
-type link struct {
-	c    *base
-	role string // roleControl, roleData or roleBulk
+type Link struct {
+	Base *Base
+	Role string // RoleControl, RoleData or RoleBulk
 
-	up      atomic.Bool
-	now     atomic.Pointer[session]
-	socket  atomic.Pointer[socket]
+	Up      atomic.Bool
+	Now     atomic.Pointer[session]
+	Socket  atomic.Pointer[Socket]
 	tapped  atomic.Pointer[tap.Conn] // on the socket
-	peer    atomic.Pointer[string]   // the name of the queue manager, by its certificate
-	trip    trip
+	Peer    atomic.Pointer[string]   // the name of the queue manager, by its certificate
+	Trip    trip
 	inboxes inboxes
 
-	mu    sync.Mutex
+	Mu    sync.Mutex
 	subs  map[*subscription]struct{}
-	again chan struct{} // closed and replaced each time the link comes up
-	ups   int64         // how often it has come up
+	Again chan struct{} // closed and replaced each time the link comes up
+	Ups   int64         // how often it has come up
 
 	refusing sync.Mutex
 	no       time.Time // time of the first refusal; zero: it is not refused
 
-	taps atomic.Pointer[[]*tapping] // replaced, never changed
+	taps atomic.Pointer[[]*Tapping] // replaced, never changed
 }
 
-// A tapping has the messages of subjects with a prefix.
-type tapping struct {
-	prefix []byte
+// A Tapping has the messages of subjects with a prefix.
+type Tapping struct {
+	Prefix []byte
 	tap.Target
 }
 
 // A session is the library's connection, which itself survives reconnects. It
 // is replaced only when the library has given it up for good.
 type session struct {
-	nc *nats.Conn
-	js jetstream.JetStream
+	NC *nats.Conn
+	JS jetstream.JetStream
 }
 
 type subscription struct {
 	subject string
 	h       func(Message)
-	sub     *nats.Subscription // of the present session; guarded by link.mu
+	sub     *nats.Subscription // of the present session; guarded by Link.Mu
 
 	group string // each message goes to one subscription of the group; "": to all
 
@@ -105,26 +106,26 @@ const (
 	maxWaitingBytes = 64 << 20
 )
 
-func newLink(c *base, role string) *link {
-	return &link{c: c, role: role, subs: map[*subscription]struct{}{}, again: make(chan struct{})}
+func NewLink(c *Base, role string) *Link {
+	return &Link{Base: c, Role: role, subs: map[*subscription]struct{}{}, Again: make(chan struct{})}
 }
 
-func (l *link) conn() *nats.Conn        { return l.now.Load().nc }
-func (l *link) js() jetstream.JetStream { return l.now.Load().js }
+func (l *Link) NATS() *nats.Conn        { return l.Now.Load().NC }
+func (l *Link) JS() jetstream.JetStream { return l.Now.Load().JS }
 
-// dial connects once and returns when the link is up.
-func (l *link) dial(ctx context.Context) error {
+// Dial connects once and returns when the link is up.
+func (l *Link) Dial(ctx context.Context) error {
 	up := make(chan struct{})
 	d := &dialer{link: l, ctx: ctx}
 	opts := []nats.Option{
-		nats.Name(l.c.cfg.name + " " + l.role),
-		nats.Timeout(dialTimeout),
+		nats.Name(l.Base.cfg.Name + " " + l.Role),
+		nats.Timeout(DialTimeout),
 		nats.SetCustomDialer(d),
-		nats.CustomInboxPrefix(libraryInbox(l.c.cfg.self, l.c.secret)),
+		nats.CustomInboxPrefix(libraryInbox(l.Base.cfg.Self, l.Base.secret)),
 		nats.MaxReconnects(-1),
 		nats.DontRandomize(), // ConnConfig.URL has been shuffled
-		nats.ReconnectWait(reconnectWait),
-		nats.ReconnectJitter(reconnectWait/2, reconnectWait/2),
+		nats.ReconnectWait(ReconnectWait),
+		nats.ReconnectJitter(ReconnectWait/2, ReconnectWait/2),
 		// A publish while the link is down fails at once: the library might silently lose messages that it kept for
 		// later.
 		nats.ReconnectBufSize(-1),
@@ -141,23 +142,23 @@ func (l *link) dial(ctx context.Context) error {
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
 		nats.WebSocketConnectionHeaders(smallFrames),
-		own.SignedIn(l.c.cfg.identity, l.c.cfg.jwts, l.role == roleData),
+		own.SignedIn(l.Base.cfg.Identity, l.Base.cfg.JWTs, l.Role == RoleData),
 	}
-	if cfg := l.c.cfg.libraryTLS; cfg != nil {
+	if cfg := l.Base.cfg.LibraryTLS; cfg != nil {
 		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())
 	}
 
-	if l.c.cfg.identity != nil {
+	if l.Base.cfg.Identity != nil {
 		// A server advertises addresses of the library's listeners. There may be no gate before them.
 		opts = append(opts, nats.IgnoreDiscoveredServers())
 	}
-	if l.c.cfg.local != nil {
+	if l.Base.cfg.Local != nil {
 		opts = append(opts, nats.InProcessServer(d))
 	}
 
 	// While this first attempt runs, the end of ctx ends it.
 	release := context.AfterFunc(ctx, d.cut)
-	nc, err := nats.Connect(l.c.cfg.url, opts...)
+	nc, err := nats.Connect(l.Base.cfg.URL, opts...)
 	release()
 	if err != nil {
 		return d.explain(err)
@@ -170,24 +171,24 @@ func (l *link) dial(ctx context.Context) error {
 		return err
 	}
 
-	l.now.Store(&session{nc: nc, js: js})
+	l.Now.Store(&session{NC: nc, JS: js})
 	<-up
 	return nil
 }
 
-func (l *link) markUp() {
-	l.mu.Lock()
-	l.up.Store(true)
-	l.ups++
-	close(l.again)
-	l.again = make(chan struct{})
-	l.mu.Unlock()
+func (l *Link) markUp() {
+	l.Mu.Lock()
+	l.Up.Store(true)
+	l.Ups++
+	close(l.Again)
+	l.Again = make(chan struct{})
+	l.Mu.Unlock()
 	l.refusing.Lock()
 	l.no = time.Time{}
 	l.refusing.Unlock()
-	l.trip.forget()
-	if l.role != roleBulk {
-		l.c.changed(true, nil)
+	l.Trip.Forget()
+	if l.Role != RoleBulk {
+		l.Base.changed(true, nil)
 	}
 }
 
@@ -195,16 +196,16 @@ func (l *link) markUp() {
 // manager was reached.
 //
 // The library calls it with its own lock held. Holders of l.mu wait for that lock.
-func (l *link) failed(refusal error) {
+func (l *Link) failed(refusal error) {
 	l.refusing.Lock()
 	defer l.refusing.Unlock()
-	switch cfg := &l.c.cfg; {
+	switch cfg := &l.Base.cfg; {
 	case refusal == nil:
 		l.no = time.Time{}
 	case l.no.IsZero():
 		l.no = time.Now()
-	case time.Since(l.no) > refusedFor && cfg.onRefused != nil && l.c.ctx.Err() == nil:
-		go cfg.onRefused(refused(l.c, refusal))
+	case time.Since(l.no) > refusedFor && cfg.OnRefused != nil && l.Base.Ctx.Err() == nil:
+		go cfg.OnRefused(refused(l.Base, refusal))
 	}
 }
 
@@ -223,26 +224,26 @@ func (p *proved) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (l *link) markDown(err error) {
-	if l.up.Swap(false) && l.role != roleBulk {
-		l.c.changed(false, err)
+func (l *Link) markDown(err error) {
+	if l.Up.Swap(false) && l.Role != RoleBulk {
+		l.Base.changed(false, err)
 	}
 }
 
-// comesUp returns a channel that is closed when the link comes up the next time.
-func (l *link) comesUp() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.again
+// ComesUp returns a channel that is closed when the link comes up the next time.
+func (l *Link) ComesUp() <-chan struct{} {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.Again
 }
 
-func (l *link) complain(sub *nats.Subscription, err error) {
-	attrs := []any{slog.String("connection", l.role), slog.Any("error", err)}
+func (l *Link) complain(sub *nats.Subscription, err error) {
+	attrs := []any{slog.String("connection", l.Role), slog.Any("error", err)}
 	if sub != nil {
 		attrs = append(attrs, slog.String("subject", sub.Subject))
 	}
 	level := slog.LevelWarn
-	if l.c.cfg.identity != nil && isRefusal(err) { // the queue manager has proved its identity with TLS
+	if l.Base.cfg.Identity != nil && isRefusal(err) { // the queue manager has proved its identity with TLS
 		l.refusing.Lock()
 		if !l.no.IsZero() {
 			level = slog.LevelDebug // it was logged already, and comes with every attempt
@@ -255,22 +256,22 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 		// while a message is being handled is dropped, and is not missed.
 		level = slog.LevelDebug
 	}
-	l.c.cfg.log.Log(context.Background(), level, "the queue manager connection reports an error", attrs...)
+	l.Base.cfg.Log.Log(context.Background(), level, "the queue manager connection reports an error", attrs...)
 }
 
 // lost begins a new session when the library has given up the present one, as it does on errors that it does not know.
-func (l *link) lost(nc *nats.Conn) {
-	if l.c.ctx.Err() != nil {
+func (l *Link) lost(nc *nats.Conn) {
+	if l.Base.Ctx.Err() != nil {
 		return
 	}
 
 	err := nc.LastError()
 	l.markDown(err)
-	l.c.cfg.log.Error("the queue manager closed the connection; connecting anew",
-		slog.String("connection", l.role), slog.Any("error", err))
-	l.c.background(func() {
-		for !sleep.For(l.c.ctx, time.Second, nil) {
-			if l.dial(l.c.ctx) == nil {
+	l.Base.cfg.Log.Error("the queue manager closed the connection; connecting anew",
+		slog.String("connection", l.Role), slog.Any("error", err))
+	l.Base.Background(func() {
+		for !sleep.For(l.Base.Ctx, time.Second, nil) {
+			if l.Dial(l.Base.Ctx) == nil {
 				l.resubscribe()
 				return
 			}
@@ -278,79 +279,79 @@ func (l *link) lost(nc *nats.Conn) {
 	})
 }
 
-func (l *link) resubscribe() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *Link) resubscribe() {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	for _, s := range slices.Collect(maps.Keys(l.subs)) {
-		if err := s.bind(l.conn()); err != nil {
+		if err := s.bind(l.NATS()); err != nil {
 			l.complain(nil, err)
 		}
 	}
 }
 
-func (l *link) close() {
-	if s := l.now.Load(); s != nil {
-		s.nc.Close()
+func (l *Link) Close() {
+	if s := l.Now.Load(); s != nil {
+		s.NC.Close()
 	}
-	l.up.Store(false)
+	l.Up.Store(false)
 }
 
-func (l *link) publish(subject string, data []byte) error {
-	if !l.up.Load() {
-		return l.c.away()
+func (l *Link) Publish(subject string, data []byte) error {
+	if !l.Up.Load() {
+		return l.Base.Away()
 	}
-	if err := l.conn().Publish(subject, data); err != nil {
-		return l.c.explain(err, subject, len(data))
+	if err := l.NATS().Publish(subject, data); err != nil {
+		return l.Base.Explain(err, subject, len(data))
 	}
 	return nil
 }
 
-// publishPast is publish without the library, if that is possible.
-func (l *link) publishPast(subject string, data []byte) error {
-	if !l.up.Load() {
-		return l.c.away()
+// PublishPast is publish without the library, if that is possible.
+func (l *Link) PublishPast(subject string, data []byte) error {
+	if !l.Up.Load() {
+		return l.Base.Away()
 	}
 
-	if int64(len(data)) > l.conn().MaxPayload() {
-		return l.c.explain(nats.ErrMaxPayload, subject, len(data))
+	if int64(len(data)) > l.NATS().MaxPayload() {
+		return l.Base.Explain(nats.ErrMaxPayload, subject, len(data))
 	}
 
 	tried, err := l.tapped.Load().Publish(subject, data)
 	if !tried {
-		return l.publish(subject, data)
+		return l.Publish(subject, data)
 	}
 	if err != nil {
-		return l.c.explain(err, subject, len(data))
+		return l.Base.Explain(err, subject, len(data))
 	}
 	return nil
 }
 
-// tap has messages of the subject, which ends with a wildcard, go past the
+// Tap has messages of the subject, which ends with a wildcard, go past the
 // library from now on.
-func (l *link) tap(to *tapping) (untap func()) {
-	change := func(f func([]*tapping) []*tapping) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		var now []*tapping
+func (l *Link) Tap(to *Tapping) (untap func()) {
+	change := func(f func([]*Tapping) []*Tapping) {
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
+		var now []*Tapping
 		if p := l.taps.Load(); p != nil {
 			now = *p
 		}
 		now = f(slices.Clone(now))
 		l.taps.Store(&now)
 	}
-	change(func(now []*tapping) []*tapping { return append(now, to) })
+	change(func(now []*Tapping) []*Tapping { return append(now, to) })
 	return func() {
-		change(func(now []*tapping) []*tapping {
-			return slices.DeleteFunc(now, func(t *tapping) bool { return t == to })
+		change(func(now []*Tapping) []*Tapping {
+			return slices.DeleteFunc(now, func(t *Tapping) bool { return t == to })
 		})
 	}
 }
 
 // taker returns the target that has tapped a subject.
-func (l *link) taker(subject []byte) *tap.Target {
+func (l *Link) taker(subject []byte) *tap.Target {
 	if p := l.taps.Load(); p != nil {
 		for _, t := range *p {
-			if bytes.HasPrefix(subject, t.prefix) {
+			if bytes.HasPrefix(subject, t.Prefix) {
 				return &t.Target
 			}
 		}
@@ -358,34 +359,34 @@ func (l *link) taker(subject []byte) *tap.Target {
 	return nil
 }
 
-func (l *link) subscribe(subject string, h func(Message)) (func(), error) {
-	return l.subscribeGroup(subject, "", h)
+func (l *Link) Subscribe(subject string, h func(Message)) (func(), error) {
+	return l.SubscribeGroup(subject, "", h)
 }
 
-func (l *link) subscribeGroup(subject, group string, h func(Message)) (func(), error) {
+func (l *Link) SubscribeGroup(subject, group string, h func(Message)) (func(), error) {
 	s := &subscription{subject: subject, group: group, h: h, waiting: -1, bytes: -1}
-	if l.role == roleControl {
+	if l.Role == RoleControl {
 		s.waiting, s.bytes = maxWaiting, maxWaitingBytes
 	}
 
-	l.mu.Lock()
-	err := s.bind(l.conn())
+	l.Mu.Lock()
+	err := s.bind(l.NATS())
 	if err == nil {
 		l.subs[s] = struct{}{}
 	}
-	l.mu.Unlock()
+	l.Mu.Unlock()
 	if err != nil {
-		return nil, l.c.explain(err, subject, 0)
+		return nil, l.Base.Explain(err, subject, 0)
 	}
 
 	// Once this has been answered the queue manager knows of the subscription.
 	// If it is not, the subscription is made when the link comes up.
-	ctx, cancel := context.WithTimeout(l.c.ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(l.Base.Ctx, ProbeTimeout)
 	defer cancel()
-	l.roundTrip(ctx)
+	l.RoundTrip(ctx)
 	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
 		delete(l.subs, s)
 		s.sub.Unsubscribe()
 	}, nil
@@ -407,17 +408,17 @@ func (s *subscription) bind(nc *nats.Conn) error {
 	return sub.SetPendingLimits(s.waiting, s.bytes)
 }
 
-// roundTrip waits for a sign of life of the queue manager, until ctx ends.
-func (l *link) roundTrip(ctx context.Context) error {
-	if !l.up.Load() {
-		return l.c.away()
+// RoundTrip waits for a sign of life of the queue manager, until ctx ends.
+func (l *Link) RoundTrip(ctx context.Context) error {
+	if !l.Up.Load() {
+		return l.Base.Away()
 	}
 
 	// In a goroutine, because the library waits for its own lock without a
 	// limit, and a write that is stuck holds that lock.
 	done := make(chan error, 1)
-	began := l.trip.begin()
-	go func() { done <- l.conn().FlushWithContext(ctx) }()
+	began := l.Trip.Begin()
+	go func() { done <- l.NATS().FlushWithContext(ctx) }()
 	var err error
 	select {
 	case err = <-done:
@@ -425,17 +426,17 @@ func (l *link) roundTrip(ctx context.Context) error {
 		err = ctx.Err()
 	}
 
-	l.trip.end(began, err == nil)
+	l.Trip.End(began, err == nil)
 	return err
 }
 
 // A dialer makes the sockets of a link and remembers the cause of a failure.
 type dialer struct {
-	link *link
+	link *Link
 
 	mu   sync.Mutex
 	ctx  context.Context // ends attempts: the caller's for the first, then the Conn's
-	sock *socket         // the newest
+	sock *Socket         // the newest
 	err  error           // of the last attempt
 }
 
@@ -444,11 +445,11 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	ctx := d.ctx
 	d.mu.Unlock()
-	nd := net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	nd := net.Dialer{Timeout: DialTimeout, KeepAlive: 15 * time.Second}
 	conn, err := nd.DialContext(ctx, network, address)
 	if err == nil {
-		if oerr := d.link.c.cfg.tcp.Apply(conn); oerr != nil {
-			d.link.c.cfg.log.Debug("socket options cannot be set", slog.Any("error", oerr))
+		if oerr := d.link.Base.cfg.TCP.Apply(conn); oerr != nil {
+			d.link.Base.cfg.Log.Debug("socket options cannot be set", slog.Any("error", oerr))
 		}
 	}
 	return d.made(conn, err, false)
@@ -456,7 +457,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 
 // InProcessConn makes connections to a server in this process.
 func (d *dialer) InProcessConn() (net.Conn, error) {
-	conn, err := d.link.c.cfg.local.InProcessConn()
+	conn, err := d.link.Base.cfg.Local.InProcessConn()
 	return d.made(conn, err, true)
 }
 
@@ -468,27 +469,27 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 		d.mu.Unlock()
 		return nil, err
 	}
-	sock := &socket{Conn: conn, opt: d.link.c.cfg.tcp}
+	sock := &Socket{Conn: conn, opt: d.link.Base.cfg.TCP}
 	d.sock = sock
 	d.mu.Unlock()
 
 	var under net.Conn = sock
-	if cfg := d.link.c.cfg.tls; cfg != nil && !local {
+	if cfg := d.link.Base.cfg.TLS; cfg != nil && !local {
 		whole := tcp.NewWhole(sock, func(c net.Conn) *tls.Conn { return tls.Client(c, cfg) })
 		if err := d.greet(sock, whole.Conn); err != nil {
 			sock.Close()
 			return nil, err
 		}
 		under = &proved{whole, d.link.failed}
-		if i := d.link.c.cfg.identity; i != nil {
+		if i := d.link.Base.cfg.Identity; i != nil {
 			if name, err := i.Peer(whole.ConnectionState()); err == nil {
-				d.link.peer.Store(&name.Name)
+				d.link.Peer.Store(&name.Name)
 			}
 		}
 	}
 
 	tapped := tap.New(under, d.link.taker)
-	d.link.socket.Store(sock)
+	d.link.Socket.Store(sock)
 	d.link.tapped.Store(tapped)
 	return tapped, nil
 }
@@ -498,7 +499,7 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 var greetings = make(chan struct{}, 16)
 
 // greet makes the handshake. It has as long as bytes move on the connection.
-func (d *dialer) greet(sock *socket, c *tls.Conn) error {
+func (d *dialer) greet(sock *Socket, c *tls.Conn) error {
 	d.mu.Lock()
 	ctx := d.ctx
 	d.mu.Unlock()
@@ -508,15 +509,15 @@ func (d *dialer) greet(sock *socket, c *tls.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	ctx, cancel := sock.moving(ctx, dialTimeout)
+	ctx, cancel := sock.Moving(ctx, DialTimeout)
 	defer cancel()
 	err := c.HandshakeContext(ctx)
 	if ne := net.Error(nil); errors.Is(err, net.ErrClosed) || errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = errSilent
 	} else if err != nil {
-		err = refused(d.link.c, err)
+		err = refused(d.link.Base, err)
 	}
-	strayed(d.link.c, err)
+	strayed(d.link.Base, err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = err
@@ -524,7 +525,7 @@ func (d *dialer) greet(sock *socket, c *tls.Conn) error {
 }
 
 // SkipTLSHandshake reports whether TLS is made here, beneath the tap: from a Config and not by a URL.
-func (d *dialer) SkipTLSHandshake() bool { return d.link.c.cfg.tls != nil }
+func (d *dialer) SkipTLSHandshake() bool { return d.link.Base.cfg.TLS != nil }
 
 // cut ends the attempt that is under way.
 func (d *dialer) cut() {
@@ -539,7 +540,7 @@ func (d *dialer) cut() {
 func (d *dialer) outlive() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ctx = d.link.c.ctx
+	d.ctx = d.link.Base.Ctx
 }
 
 // errSilent is the error of a connection to a peer that sends nothing.
@@ -556,5 +557,15 @@ func (d *dialer) explain(err error) error {
 	case errors.Is(err, net.ErrClosed), errors.As(err, &ne) && ne.Timeout():
 		return errSilent
 	}
-	return refused(d.link.c, err)
+	return refused(d.link.Base, err)
 }
+
+// libraryInbox begins the inboxes of the library, for the answers of JetStream: the queue
+// manager's own.
+func libraryInbox(self, secret string) string {
+	return "ferry.inbox." + self + "." + wire.Manager + "." + secret
+}
+
+const (
+	ProbeTimeout = 3 * time.Second
+)

@@ -1,4 +1,4 @@
-package qmgr
+package link
 
 import (
 	"errors"
@@ -15,21 +15,21 @@ import (
 func TestThinLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		s := &socket{Conn: near}
+		s := &Socket{Conn: near}
 		var peer sync.WaitGroup
 		peer.Go(func() {
 			for buf := make([]byte, 100); ; {
-				<-time.After(writeStep * (writeSteps - 1)) // in the bubble's time
+				<-time.After(WriteStep * (WriteSteps - 1)) // in the bubble's time
 				if _, err := far.Read(buf); err != nil {
 					return
 				}
 			}
 		})
-		before := s.pulse()
+		before := s.Pulse()
 		if n, err := s.Write(make([]byte, 1000)); n != 1000 || err != nil {
 			t.Errorf("wrote %d, %v", n, err)
 		}
-		if s.pulse() == before {
+		if s.Pulse() == before {
 			t.Error("a write that had to wait is no sign of life")
 		}
 		near.Close()
@@ -41,16 +41,16 @@ func TestThinLine(t *testing.T) {
 func TestQuickWriteIsNoPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		s := &socket{Conn: near}
+		s := &Socket{Conn: near}
 		go io.Copy(io.Discard, far)
-		before := s.pulse()
+		before := s.Pulse()
 		s.Write(make([]byte, 1000))
-		if s.pulse() != before {
+		if s.Pulse() != before {
 			t.Error("a write alone changed the pulse")
 		}
 		go far.Write([]byte("PONG\r\n"))
-		if n, err := s.Read(make([]byte, 10)); n != 6 || err != nil || s.pulse() == before {
-			t.Errorf("read %d, %v; the pulse is %v, was %v", n, err, s.pulse(), before)
+		if n, err := s.Read(make([]byte, 10)); n != 6 || err != nil || s.Pulse() == before {
+			t.Errorf("read %d, %v; the pulse is %v, was %v", n, err, s.Pulse(), before)
 		}
 		near.Close()
 	})
@@ -61,12 +61,12 @@ func TestStuckWriteEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
-		s := &socket{Conn: near}
+		s := &Socket{Conn: near}
 		begun := time.Now()
 		if _, err := s.Write(make([]byte, 1000)); err == nil {
 			t.Fatal("it was written")
 		}
-		if d := time.Since(begun); d != writeSteps*writeStep {
+		if d := time.Since(begun); d != WriteSteps*WriteStep {
 			t.Errorf("it took %s", d)
 		}
 		if _, err := near.Read(nil); err != io.ErrClosedPipe {
@@ -81,11 +81,11 @@ func TestGreetingOverSlowLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
-		s := &socket{Conn: near}
+		s := &Socket{Conn: near}
 		defer s.Close()
 		greet := func() (n int, took time.Duration, err error) {
 			began := time.Now()
-			s.SetDeadline(began.Add(dialTimeout))
+			s.SetDeadline(began.Add(DialTimeout))
 			defer s.SetDeadline(time.Time{})
 			for buf := make([]byte, 1); err == nil; n++ {
 				if _, err = s.Read(buf); err == nil && buf[0] == '\n' {
@@ -97,14 +97,14 @@ func TestGreetingOverSlowLine(t *testing.T) {
 		const text = "INFO {}\r\n"
 		go func() {
 			for k := range text {
-				<-time.After(dialTimeout - time.Second) // in the bubble's time
+				<-time.After(DialTimeout - time.Second) // in the bubble's time
 				far.Write([]byte{text[k]})
 			}
 		}()
-		if n, took, err := greet(); err != nil || n != len(text)-1 || took < 2*dialTimeout {
+		if n, took, err := greet(); err != nil || n != len(text)-1 || took < 2*DialTimeout {
 			t.Errorf("%d bytes of %d came in %s: %v", n+1, len(text), took, err)
 		}
-		if _, took, err := greet(); !errors.Is(err, os.ErrDeadlineExceeded) || took > dialTimeout+time.Second {
+		if _, took, err := greet(); !errors.Is(err, os.ErrDeadlineExceeded) || took > DialTimeout+time.Second {
 			t.Errorf("a silent queue manager is given up after %s: %v", took, err)
 		}
 		go far.Write([]byte("\n"))

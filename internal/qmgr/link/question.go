@@ -1,4 +1,4 @@
-package qmgr
+package link
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // Times of a question.
 const (
 	// still is the time without movement on a connection after which a question on it is given up.
-	still = probeTimeout
+	still = ProbeTimeout
 	// prompt is the part of the time-out after which the first sign of life follows a question. A later one that takes
 	// longer than this part was delayed.
 	prompt = 4
@@ -37,7 +37,7 @@ const (
 // question may have been, too, and its time begins again, once.
 type question struct {
 	context.Context // the caller's
-	link            *link
+	link            *Link
 	timeout         time.Duration
 	done            chan struct{}
 
@@ -45,8 +45,8 @@ type question struct {
 	err error
 }
 
-// patient makes the context of a question. Its cancel function must be called.
-func (l *link) patient(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// Patient makes the context of a question. Its cancel function must be called.
+func (l *Link) Patient(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	p := &question{Context: ctx, link: l, timeout: timeout, done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { p.end(ctx.Err()) })
 	timer := time.AfterFunc(timeout/prompt, p.follow)
@@ -90,7 +90,7 @@ func (p *question) follow() {
 		end = time.Now().Add(p.timeout)
 	}
 	if !sleep.For(p, time.Until(end), nil) && !byTime && p.delayed(prompt) && !sleep.For(p, p.timeout, nil) {
-		p.link.passes(p)
+		p.link.Passes(p)
 	}
 	p.end(context.DeadlineExceeded)
 }
@@ -98,19 +98,19 @@ func (p *question) follow() {
 // delayed sends a sign of life and reports whether it came back, but took longer than a part of the time-out.
 func (p *question) delayed(part time.Duration) bool {
 	began := time.Now()
-	return p.link.passes(p) && time.Since(began) > p.timeout/part
+	return p.link.Passes(p) && time.Since(began) > p.timeout/part
 }
 
-// passes sends a sign of life and reports whether it came back. It waits as long as bytes move on the connection, and
+// Passes sends a sign of life and reports whether it came back. It waits as long as bytes move on the connection, and
 // until ctx ends.
-func (l *link) passes(ctx context.Context) bool {
-	ctx, cancel := l.socket.Load().moving(ctx, still)
+func (l *Link) Passes(ctx context.Context) bool {
+	ctx, cancel := l.Socket.Load().Moving(ctx, still)
 	defer cancel()
-	return l.roundTrip(ctx) == nil
+	return l.RoundTrip(ctx) == nil
 }
 
-// moving returns a context that ends when nothing has moved on the connection for a time.
-func (s *socket) moving(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+// Moving returns a context that ends when nothing has moved on the connection for a time.
+func (s *Socket) Moving(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	go func() {
 		defer cancel()
@@ -132,11 +132,11 @@ func (s *socket) moving(ctx context.Context, limit time.Duration) (context.Conte
 
 // A movement is a count that changes when bytes come, or when the other host has acknowledged some.
 type movement struct {
-	pulse
+	Pulse
 	acked uint64
 }
 
-func (s *socket) movement() movement {
+func (s *Socket) movement() movement {
 	acked, _ := tcp.Acked(s.Conn)
-	return movement{s.pulse(), acked}
+	return movement{s.Pulse(), acked}
 }
