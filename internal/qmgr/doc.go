@@ -1,5 +1,5 @@
-// Package qmgr is the connection of a client to a queue manager, embedded or external. No NATS type appears in its API,
-// and only the packages beneath it import NATS.
+// Package qmgr is the connection of a client to a queue manager, embedded or external. No NATS type appears in its API
+// but in Raw, for tests. Only the packages beneath it import NATS.
 //
 // The embedded queue manager is package server. Client and server do not import each other. Both use
 //
@@ -13,7 +13,7 @@
 //
 // The queue manager is not a system of record. It may lose, double, reorder or replay messages at any time. A
 // connection to it may be cut between any two messages. Client and server detect these faults and continue: they make
-// vanished streams and consumers again, and replace a consumer that is ahead of its stream. Within seconds it cuts a
+// vanished streams and consumers again, and replace a consumer that is ahead of its stream. Within seconds a client cuts a
 // connection that carries no data any more, and connects again.
 //
 // A Conn is two connections. Control carries commands, replies and state; data carries chunk messages. They are apart

@@ -50,6 +50,8 @@ var rows = []row{
 		"questions to a queue manager, and its connection to itself: client and server share these, and nothing else"},
 	{[]string{"internal/qmgr/streams", "internal/qmgr/claims", "internal/qmgr/listen"},
 		"stores, queues and their readers; the rights that the authority has signed; a listener's address"},
+	{[]string{"internal/qmgr/qmgrtest"},
+		"the helpers of the tests of all packages of queue managers"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
 	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/security/identity", "internal/security/trust", "internal/security/policy", "internal/automation/variable", "internal/flow", "internal/sys/turns", "internal/content/digest", "internal/content/compress", "internal/content/codepage", "internal/content/record", "internal/sys/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},

@@ -93,7 +93,7 @@ func merged(all []figure) (out []streams.Member) {
 	return out
 }
 
-// hostURL returns the URL at which others reach the member. If it listens on every address of its host, that is the
+// hostURL returns the URL of the member for other hosts. If it listens on every address of its host, that is the
 // host's name.
 func (m *Member) hostURL() string {
 	at, err := url.Parse(m.URL())

@@ -1,2 +1,2 @@
-// Package listen reads the addresses on which a queue manager listens.
+// Package listen reads the addresses of the listeners of a queue manager.
 package listen
