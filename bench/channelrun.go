@@ -188,7 +188,7 @@ func channelReport(all []Series, own, rounds int) *Report {
 	r.Note("Each measurement is %d exchanges after %d that are not counted: a new connection is acknowledged at once.", rounds, stallWarmups)
 	r.Note("IBM's technote found %.0f ms and more between two writes of %.0f bytes, at most %.0f KB a second. There the writer's buffer held no more than one write, so that it could not write on before the acknowledgement; on Linux the acknowledgement is put off for 40 ms at least.",
 		delay.Value, size.Value, rate.Value)
-	r.Note("A transfer of one file is many exchanges, of which the agents write several ledger records in between: one stall among them would take it past 40 ms.")
+	r.Note("A transfer of one file is many exchanges, and the agents write several ledger records in between. One stall among them would take it past 40 ms.")
 	return r
 }
 

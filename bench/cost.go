@@ -12,7 +12,7 @@ import (
 func costScenario() Scenario {
 	return Scenario{
 		Name: "cost",
-		What: "What a transfer costs in processor time, carried to another machine as the z/OS report does it.",
+		What: "The cost of a transfer in processor time, converted to another machine as the z/OS report does it.",
 		Run:  runCost,
 	}
 }
@@ -67,7 +67,7 @@ func costReport(all []Series, processors int) (*Report, error) {
 	t := Table{Title: "Processor time of a transfer, here and carried", Columns: []Column{
 		{Name: "lane"}, {Name: "role"},
 		{Name: "here", Unit: "µs/KB", Digits: 3},
-		{Name: "on a machine whose processor does 0.655 of this one's work", Unit: "µs/KB", Digits: 3},
+		{Name: "on a machine with a processor that does 0.655 of this one's work", Unit: "µs/KB", Digits: 3},
 		{Name: "this host busy while it ran", Unit: "%", Digits: 1},
 		{Name: "to move 50 MB/s, this host busy", Unit: "%", Digits: 1},
 	}}
@@ -95,8 +95,8 @@ func costReport(all []Series, processors int) (*Report, error) {
 	r := &Report{Tables: []Table{example, t}, Bars: []Bar{peakBar(all)}}
 	r.Note("The ratio that carries the costs is that of the report's example, so that the arithmetic can be followed. For another machine, it is that machine's throughput for each processor over this one's, from whichever benchmark represents the work: IBM's table does not have this host.")
 	r.Note("50 MB/s is the greatest rate that the report has for a single transfer on a network of 1 Gbit/s.")
-	r.Note("A KB is 1,000 bytes. Processor time is user and system time of all processes of a role, and is counted by the kernel in hundredths of a second; what the kernel does for the network outside of any process is in none of them.")
-	r.Note("Charts 18 to 23 of the report, about the zAAP, have no counterpart: that is a processor of System z for Java alone, whose use is not charged for. Ferry has no work that another kind of processor could take over.")
+	r.Note("A KB is 1,000 bytes. Processor time is user and system time of all processes of a role, and is counted by the kernel in hundredths of a second; the kernel's work for the network outside of any process is in none of them.")
+	r.Note("Charts 18 to 23 of the report, about the zAAP, have no counterpart. It is a processor of System z for Java alone, and its use is not charged for. Ferry has no work that another kind of processor could take over.")
 	return r, nil
 }
 

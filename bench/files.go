@@ -162,7 +162,7 @@ func (s *FileSet) verify(path, name string) error {
 	}
 
 	if got := digest.XXH3.Sum(h); got != want {
-		return transfer.Errorf(transfer.KindDigest, "the copy %s is not what was sent: %s, not %s", path, got, want)
+		return transfer.Errorf(transfer.KindDigest, "the copy %s differs from its source: %s, not %s", path, got, want)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // latencyScenario measures the time for one small file.
 func latencyScenario() Scenario {
 	return Scenario{Name: "latency", Run: runLatency,
-		What: "One file of 1 KiB, from submission until it is known to be committed, one after another; and what starting a process adds to that."}
+		What: "One file of 1 KiB, from submission until it is known to be committed, one after another; and the time to start a process."}
 }
 
 // Names of the additional figures of a latency sample, in milliseconds.

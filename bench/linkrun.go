@@ -313,7 +313,7 @@ func gigabit(ctx context.Context, e *Env, r *Report) ([]Series, error) {
 	r.Tables = append(r.Tables, linkTable(title, series))
 	r.Charts = append(r.Charts, peerChart(title, series))
 	r.Bars = append(r.Bars, gigabitBars(series)...)
-	r.Note("The link is a pair of interfaces between two network namespaces of this host, each limited by a token bucket (tc tbf) to 1 Gbit/s. The queue manager stands at the source's end, so that data on the queue lane cross the link once. iperf3 says what one TCP connection carries: its rate is of the bytes within TCP, as Ferry's is of the bytes of files.")
+	r.Note("The link is a pair of interfaces between two network namespaces of this host, each limited by a token bucket (tc tbf) to 1 Gbit/s. The queue manager stands at the source's end, so that data on the queue lane cross the link once. iperf3 measures the rate of one TCP connection, in bytes within TCP; Ferry's rate is in bytes of files.")
 	r.Note("A lane through the queue manager has no TLS yet; the bar for it is not passed.")
 	return series, nil
 }
@@ -393,6 +393,6 @@ func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) ([]Ser
 	r.Tables = append(r.Tables, linkTable(title, series))
 	r.Charts = append(r.Charts, peerChart(title, series))
 	r.Bars = append(r.Bars, pathBars(trip, series)...)
-	r.Note("The path with a round trip of %s is a relay that delays each direction by half of it and lets 100 Mbit/s through. TCP ends at the relay, so that iperf3 and the connections of both lanes see no slow start and no loss; what is compared is what the protocols above TCP wait for. A transfer's time has the several round trips of its opening and its end in it. A case held to 64 KiB x 10 x 1 moves a fifth of the files.", trip)
+	r.Note("The path with a round trip of %s is a relay that delays each direction by half of it and lets 100 Mbit/s through. TCP ends at the relay, so that iperf3 and the connections of both lanes see no slow start and no loss. The comparison is of the waits of the protocols above TCP. A transfer's time has the several round trips of its opening and its end in it. A case held to 64 KiB x 10 x 1 moves a fifth of the files.", trip)
 	return series, nil
 }

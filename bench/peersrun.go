@@ -91,7 +91,7 @@ func runPeers(ctx context.Context, e *Env) (*Report, error) {
 	}
 
 	r.Bars = append(r.Bars, peakBar(append(memory.series, disk.series...)))
-	r.Note("On disk, Ferry ran with durability full, and a peer's time goes on until its files are synced: each of up to %d files and its directory, or with `sync -f`, which syncs the whole file system at once, for more. Its bytes are then as safe as Ferry's, its names are not: a crash between shows whatever was there.", syncEach)
+	r.Note("On disk, Ferry ran with durability full, and a peer's time goes on until its files are synced: each of up to %d files and its directory, or with `sync -f`, which syncs the whole file system at once, for more. Its bytes are then as safe as Ferry's, its names are not: after a crash in between a name may have its old content.", syncEach)
 	return r, nil
 }
 
@@ -442,7 +442,7 @@ func peerBars(workload, title string, all []Series) []Bar {
 func notesOnPeers(r *Report) {
 	r.Note("Everything is on this host: both ends share its processors. Files and copies are on memory; Ferry ran with durability process, and no peer syncs anything.")
 	r.Note("A peer's time is from the start of its client's process to its end, log-in and the making of connections included; Ferry's is from before the request is handed over until the submitter knows the end, by agents that were connected already.")
-	r.Note("Every copy was verified against the digests of the sources after its time was taken. Of all these, only Ferry and rsync compare a digest of each file at both ends themselves; with TLS and SSH, what is under way cannot be changed unnoticed.")
-	r.Note("What the closest bars compare was measured %d times in a round once more, without the others in between: those bars are of the tables \"by turns\".", turns)
-	r.Note("Bars over FTP take the fastest of what was run: curl, getting or putting, and lftp with one connection and with four.")
+	r.Note("Every copy was verified against the digests of the sources after its time was taken. Of all these, only Ferry and rsync compare a digest of each file at both ends themselves; with TLS and SSH, data on the way cannot be changed unnoticed.")
+	r.Note("The cases of the closest bars were measured %d times more in a round, without the others in between: those bars are of the tables \"by turns\".", turns)
+	r.Note("Bars over FTP take the fastest of these runs: curl, getting or putting, and lftp with one connection and with four.")
 }

@@ -28,9 +28,9 @@ func (r *recordRun) report() *Report {
 	out.Bars = append(out.Bars, peakBar(all))
 	out.Note("Each measurement moves the same text, which has %.0f MB (10^6 bytes) in UTF-8, in files of %s MB; a file of 1 MB has %d bytes there. In records it has other lengths: FB 80 fills up each line, VB puts a descriptor word before it. Rates and costs are by the source's bytes.",
 		float64(int64(r.total)*r.unit)/1e6, sizesText(r.sizes), r.unit)
-	out.Note("Plain text is in UTF-8, or in IBM-1047 where a plain file is made in text mode of a plain one; records are in IBM-1047. Between record files the code page is the same at both ends: the report's chart 7 shows what is spent on that for nothing. Binary to VB cuts the bytes into records of 80, binary from VB leaves out the descriptor words.")
+	out.Note("Plain text is in UTF-8, or in IBM-1047 where a plain file is made in text mode of a plain one; records are in IBM-1047. Between record files the code page is the same at both ends: the report's chart 7 shows the cost of that useless step. Binary to VB cuts the bytes into records of 80, binary from VB leaves out the descriptor words.")
 	out.Note("All is on memory, durability process, one transfer at a time. The sizes are measured one after the other, the cases of each in interleaved rounds.")
-	out.Note("The charts 1, 2 and 4 to 9 of the report are pictures without figures; what its text says about them stands in the table beside the same of here.")
+	out.Note("The charts 1, 2 and 4 to 9 of the report are pictures without figures; its statements about them stand in the table beside the figures from here.")
 	for _, m := range published.Misprints() {
 		if m.Source == published.ZOS && m.Page == 17 {
 			out.Note("%s, section %s, prints %q; meant is %s: %s.", m.Source, m.Section, m.Printed, m.Meant, m.Why)
@@ -176,7 +176,7 @@ func receiverCost(text bool) func(*recordRun, Lane) (Figure, bool) {
 
 // besides returns the z/OS report's statements in its text, beside the figures here.
 func (r *recordRun) besides() Table {
-	t := Table{Title: "What the z/OS report says of record files, and the same here",
+	t := Table{Title: "Statements of the z/OS report about record files, and the same here",
 		Columns: []Column{{Name: "statement"}, {Name: "unit"}, {Name: "published", Digits: 1}}}
 	for _, lane := range textLanes {
 		t.Columns = append(t.Columns, Column{Name: lane.Name, Digits: 2})

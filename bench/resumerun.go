@@ -265,6 +265,6 @@ func (r *resume) report(series []Series) *Report {
 		Lines: []Line{{Name: "rate", Points: []Point{At(0, alone.Rate()), At(1, with.Rate())}}}}}}
 	out.Bars = append(out.Bars, AtLeast("rate beside a huge resume, of that alone", "", with.Rate().Median/alone.Rate().Median, 0.8, 1),
 		AtMost("longest wait for a heartbeat beside a huge resume", "s", with.Extra(extraPulse).Max, 1, 0.2))
-	out.Note("The ledgers of both agents are written before the agents start: they say that all but the last %d files of a transfer of %d are decided. The journal of its items is read and written again whole, which is what a resume costs. A heartbeat is asked for every 20 ms.", len(r.left.Names), r.items)
+	out.Note("The ledgers of both agents are written before the agents start: they say that all but the last %d files of a transfer of %d are decided. A resume reads the journal of its items and writes it again whole: that is its cost. A heartbeat is asked for every 20 ms.", len(r.left.Names), r.items)
 	return out
 }

@@ -137,7 +137,7 @@ func (x *shaping) report() {
 		}
 	}
 	x.r.Note("The z/OS report's charts 1 to 13 are drawn without figures, so that nothing of them can stand beside these rates; of charts 25 and 26 its text gives how much less NPMSPEED(NORMAL) carried.")
-	x.r.Note("Fast delivery is in memory; stored delivery goes to the disk of the queue manager, in a cluster to three disks of this one host, and is synced there by each. All processes share this host's processors: two queue managers copy what one copies twice.")
+	x.r.Note("Fast delivery is in memory; stored delivery goes to the disk of the queue manager, in a cluster to three disks of this one host, and is synced there by each. All processes share this host's processors: with two queue managers the data is copied twice.")
 }
 
 // theirs returns the part of the rate that the report measured with NPMSPEED(NORMAL).

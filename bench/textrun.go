@@ -17,7 +17,7 @@ import (
 // textScenario measures the cost of text over binary, beside that of FTP.
 func textScenario() Scenario {
 	return Scenario{Name: "text", Run: runText,
-		What: "What text costs over binary: 1 GiB from EBCDIC to UTF-8 and back, the same page at both ends, two transfers at once, the converter by itself, and FTP's ASCII mode where vsftpd and curl are there."}
+		What: "The cost of text over binary: 1 GiB from EBCDIC to UTF-8 and back, the same page at both ends, two transfers at once, the converter by itself, and FTP's ASCII mode where vsftpd and curl are there."}
 }
 
 // textLanes are the lanes of the comparison of text with binary.

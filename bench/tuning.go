@@ -13,7 +13,7 @@ import (
 // tuningScenario measures the effect of each setting.
 func tuningScenario() Scenario {
 	return Scenario{Name: "tuning", Run: runTuning,
-		What: "What each setting is worth: chunk, window, frame and checkpoint, compression, transfers at once, processors; and which setting it would choose here."}
+		What: "The gain of each setting: chunk, window, frame and checkpoint, compression, transfers at once, processors; and the best settings here."}
 }
 
 // A sweep varies one setting and leaves the others at their defaults.

@@ -90,7 +90,7 @@ func quickest(name string, size int) func(*tuning, Lane) (float64, bool) {
 
 // beside returns the z/OS report's statements about settings in its text, beside the figures here.
 func (t *tuning) beside() Table {
-	tab := Table{Title: "What the z/OS report says of its settings, and the same here",
+	tab := Table{Title: "Statements of the z/OS report about its settings, and the same here",
 		Columns: []Column{{Name: "statement"}, {Name: "unit"}, {Name: "published", Digits: 1}}}
 	for _, lane := range tuningLanes {
 		tab.Columns = append(tab.Columns, Column{Name: lane.Name, Digits: 1})

@@ -7,7 +7,7 @@ import (
 
 func (t *tuning) report() *Report {
 	r := &Report{}
-	choice := Table{Title: "What it would choose here", Columns: []Column{{Name: "setting"}, {Name: "lane"}, {Name: "choice"}, {Name: "default"},
+	choice := Table{Title: "Best settings here", Columns: []Column{{Name: "setting"}, {Name: "lane"}, {Name: "choice"}, {Name: "default"},
 		{Name: "gain over the default", Unit: "%", Digits: 1}, {Name: "files", Unit: "MB"}}}
 	var details []Table
 	for _, s := range sweeps() {

@@ -88,7 +88,7 @@ func queues() []Remark {
 		{zos("Channel Attribute NPMSPEED", "Chart 25"), "normal-shared", "less rate with NPMSPEED(NORMAL), shared queues", 50, 0, "percent"},
 		{zos("Channel Attributes COMPHDR and COMPMSG", ""), "header", "a message's header", 476, 0, "bytes"},
 		{zos("Channel Attributes COMPHDR and COMPMSG", ""), "header-compressed", "the same with COMPHDR(SYSTEM)", 65, 0, "bytes"},
-		{zos("Channel Attributes COMPHDR and COMPMSG", ""), "header-saved", "what that saves on each message", 411, 0, "bytes"},
+		{zos("Channel Attributes COMPHDR and COMPMSG", ""), "header-saved", "bytes saved on each message", 411, 0, "bytes"},
 	}
 }
 

@@ -300,7 +300,7 @@ func (a *Agent) refuseRootsInside() error {
 	}
 
 	if len(a.cfg.Roots) == 0 {
-		return transfer.Errorf(transfer.KindUsage, "agent %s has no root; give --root DIR, the directory whose files it may read and write", a.cfg.Name)
+		return transfer.Errorf(transfer.KindUsage, "agent %s has no root; give --root DIR, a directory of files that it may read and write", a.cfg.Name)
 	}
 
 	state, err := filepath.Abs(a.cfg.Dir)

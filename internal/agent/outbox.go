@@ -175,7 +175,7 @@ func (a *outbox) refused(why string) bool {
 	}
 	err := a.witness.bind(a.ctx)
 	if err != nil {
-		a.quiet.Warn("coordination was not told whose key signs audit records", "error", err)
+		a.quiet.Warn("cannot tell coordination which key signs the audit records of this agent", "error", err)
 	}
 	return err == nil
 }

@@ -127,7 +127,7 @@ func (s *storing) hasRoom(ctx context.Context, at string) error {
 		v, err := s.at.OutgoingAt(ctx, at)
 		if err == nil && v.Used > v.Share {
 			err = transfer.Errorf(transfer.KindNoSpace, "%s has its share of the queue manager's store: %s", s.cfg.Name, transfer.FormatBytes(v.Share)).
-				WithHint("it goes on as destinations take what is stored")
+				WithHint("it goes on as destinations take the stored data")
 		}
 		room = roomView{err, now}
 		s.rooms[at] = room
@@ -209,7 +209,7 @@ func (s *storing) trimLoop() {
 		for at, below := range trims {
 			if err := s.trimNow(at, below); err != nil {
 				s.Trim(at, below)
-				s.log.Debug("cannot trim what is stored; will retry", "transfer", at.ID, "error", err)
+				s.log.Debug("cannot trim the stored data; will retry", "transfer", at.ID, "error", err)
 				s.await(nil, storeRetry)
 			}
 		}
@@ -253,7 +253,7 @@ func (s *storing) sweepLoop() {
 	for {
 		pause := storeSweeps
 		if err := s.sweepOnce(); err != nil {
-			s.log.Debug("cannot sweep what is stored; will retry", "error", err)
+			s.log.Debug("cannot sweep the stored data; will retry", "error", err)
 			if pause = storeRetry; transfer.KindOf(err) == transfer.KindUnreachable { // a channel may be down for long
 				pause = storeFar
 			}
@@ -354,7 +354,7 @@ func (r *shelfReader) loop() {
 		}
 		pause, err := r.round()
 		if err != nil {
-			r.log.Debug("cannot read what is stored; will retry", "error", err)
+			r.log.Debug("cannot read the stored data; will retry", "error", err)
 			pause = storeRetry
 		}
 		if !r.await(r.read, pause) {

@@ -73,7 +73,7 @@ func newWitnessing(c *core) (*witnessing, error) {
 		kept = nil
 	}
 	if w.memory, err = witness.NewMemory(self.Roots(), kept); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "what the ledger has of the audit log's checkpoints cannot be used: %w", err)
+		return nil, transfer.Errorf(transfer.KindMalformed, "the audit log's checkpoints in the ledger cannot be used: %w", err)
 	}
 	w.key = key
 	return w, nil
@@ -236,7 +236,7 @@ func (w *witnessing) take(ctx context.Context, shown *witness.Shown, seen *wire.
 	now := w.cfg.Clock.Now()
 	next, err := before.Take(shown, now)
 	if transfer.KindOf(err) == transfer.KindMalformed {
-		w.quiet.Warn("what coordination shows of its log is not believed", "error", err)
+		w.quiet.Warn("coordination's proof of its log is not accepted", "error", err)
 		return false, err
 	}
 	if err != nil {

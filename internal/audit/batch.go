@@ -150,7 +150,7 @@ func (b *Batch) entries(key stream) ([]entry, error) {
 		case rec.stream() != key:
 			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s came in a batch of %s/%s", rec.name(), b.Agent, b.Incarnation)
 		case rec.N < b.Floor:
-			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s came in a batch whose floor is %d", rec.name(), b.Floor)
+			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s came in a batch with the floor %d", rec.name(), b.Floor)
 		case i > 0 && rec.N != list[i-1].rec.N+1:
 			return nil, transfer.Errorf(transfer.KindUsage, "audit record %s follows number %d in its batch", rec.name(), list[i-1].rec.N)
 		}

@@ -28,7 +28,7 @@ func (h *Heard) Hear(r *Report) (kept []Checkpoint) {
 		name := s.Binding.Identity.Name
 		who, at, ok, err := s.Check(h.Roots)
 		if err != nil {
-			r.add(-1, "what %s says as a witness is not believed: %v", name, err)
+			r.add(-1, "the statement of %s as a witness is not accepted: %v", name, err)
 			continue
 		}
 		for _, f := range s.Forks {

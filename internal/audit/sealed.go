@@ -81,7 +81,7 @@ func (v *verifier) seal(rec *Record) {
 		v.report.add(v.i, "it is no seal of the records before it")
 		return
 	case p == nil || !p.Seals(seal.Agent):
-		v.report.add(v.i, "whose key has sealed the records before it is not on record")
+		v.report.add(v.i, "the owner of the key that has sealed the records before it is not on record")
 		return
 	}
 	if err := p.CheckSeal(seal.Signature, seal.Agent, seal.Batch, witness.RootOf(all)); err != nil {

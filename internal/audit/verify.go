@@ -265,7 +265,7 @@ func (v *verifier) told(rec *Record) {
 	case rec.Event == GapFound:
 		v.report.Gaps++ // missing() reports those that have not come
 	case rec.Event == Disputed && rec.Gap != nil:
-		v.report.add(v.i, "records %d to %d of %s/%s came twice, each time with another content: somebody else has used the agent's name",
+		v.report.add(v.i, "records %d to %d of %s/%s came twice, each time with another content: another process has used the agent's name",
 			rec.Gap.From, rec.Gap.To, rec.Gap.Agent, rec.Gap.Incarnation)
 	}
 }

@@ -46,8 +46,8 @@ stands by takes over when the active one stops, dies, or loses its queue manager
 
 With --properties settings that are given nowhere else are those of an
 agent.properties of IBM MQ MFT, with the UserSandboxes.xml beside it, and NAME may
-be left out. What is not taken of it is in the log; docs/coming-from-mq-mft.md has a
-table.`,
+be left out. The log has the properties that Ferry does not take;
+docs/coming-from-mq-mft.md has a table.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if properties != "" {
 				var err error
@@ -76,7 +76,7 @@ table.`,
 	addJoin(c, &join)
 	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
 	fl.StringVar(&properties, "properties", "", "agent.properties of IBM MQ MFT, for settings that are given nowhere else")
-	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")
+	fl.StringArrayVar(&roots, "root", nil, "directory of files that the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")
 	f.add(c)
 	return c
 }
@@ -205,7 +205,7 @@ func agentConfigs(cmd *cobra.Command, f *agentFlags, names []string, dir string,
 		seen[cfg.Name] = true
 		if len(roots) == 0 {
 			return nil, transfer.Errorf(transfer.KindUsage, "agent %s has no root", cfg.Name).
-				WithHint("give --root DIR, the directory whose files it may read and write")
+				WithHint("give --root DIR, a directory of files that it may read and write")
 		}
 		all = append(all, cfg)
 	}
@@ -399,13 +399,13 @@ func newAgentSet() *cobra.Command {
 	q := &query{}
 	var limits []string
 	c := &cobra.Command{Use: "set NAME --limit RATE", Short: "Change how fast an agent sends, while it runs", Args: oneArg("the agent's name"),
-		Long: `Changes how fast an agent sends, for running transfers, too. It holds until the
-agent is started again; what its own --limit says holds then.`,
+		Long: `Changes the sending rate of an agent, for running transfers, too. The change holds
+until the agent is started again. Then its own --limit holds.`,
 		Example: "  ferry agent set ALPHA --limit 10M\n  ferry agent set ALPHA --limit BETA=\"08:00,512K 19:00,off\"\n  ferry agent set ALPHA --limit off",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tables, err := parseLimits(limits)
 			if err == nil && len(tables) == 0 {
-				err = transfer.Errorf(transfer.KindUsage, "`ferry agent set` needs what to change").WithHint("give --limit RATE, or --limit off")
+				err = transfer.Errorf(transfer.KindUsage, "`ferry agent set` needs a setting to change").WithHint("give --limit RATE, or --limit off")
 			}
 			if err != nil {
 				return err
@@ -431,7 +431,7 @@ agent is started again; what its own --limit says holds then.`,
 			return nil
 		}}
 	q.add(c)
-	c.Flags().StringArrayVar(&limits, "limit", nil, "bytes a second: 10M, off, or by the hour \"08:00,512K 19:00,off\"; AGENT=10M for what goes to one agent; may be repeated")
+	c.Flags().StringArrayVar(&limits, "limit", nil, "bytes a second: 10M, off, or by the hour \"08:00,512K 19:00,off\"; AGENT=10M for the data to one agent; may be repeated")
 	return c
 }
 

@@ -143,11 +143,11 @@ func foundAll(items []client.Item) (all []found) {
 func newAuditFind() *cobra.Command {
 	q := &auditQuery{}
 	f := &filterFlags{}
-	c := &cobra.Command{Use: "find PATTERN", SuggestFor: []string{"search", "grep"}, Short: "Find files by name, newest first: did they arrive, when, from whom, with which digest",
+	c := &cobra.Command{Use: "find PATTERN", SuggestFor: []string{"search", "grep"}, Short: "Find files by name, newest first: outcome, time, source and digest",
 		Long: `Finds the files that were transferred under a name: their last name at either end,
 or the whole path where the pattern has a '/'. * and ? stand for any characters, also
-for '/'. What failed is found, too. The agents of the transfer answer: the destination,
-and the source where the destination is a pipe. Result code 26: there is none.`,
+for '/'. Files that failed are found, too. The destination agent answers, or the source
+agent where the destination is a pipe. Result code 26: there is no such file.`,
 		Example: "  ferry audit find pay-1234.xml\n  ferry audit find '*.xml' --agent BETA --since 18:00\n  ferry audit find '/srv/in/*'",
 		Args:    oneArg("a name or a pattern"), RunE: func(cmd *cobra.Command, args []string) error {
 			filter, err := f.filter(time.Now())
@@ -184,7 +184,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 			}
 			if err == nil && n == 0 {
 				return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
-					WithHint("* and ? stand for any characters; a pattern with a '/' is held against whole paths; what an agent has just done comes a moment later")
+					WithHint("* and ? stand for any characters; a pattern with a '/' is compared with whole paths; the newest records of an agent arrive a moment later")
 			}
 			if err == nil && !q.json {
 				table(cmd.OutOrStdout(), rows)
@@ -412,12 +412,12 @@ func newAuditVerify() *cobra.Command {
 	q := &auditQuery{}
 	c := &cobra.Command{Use: "verify", Short: "Read the whole log again and check that nothing in it was changed", Args: noArgs,
 		Long: `Reads the whole log again and checks that nothing in it was changed or is missing.
-With --network it also checks the agents' signatures, asks every agent that can be
-reached what it has seen of the log, and holds the log against that. With --dir and
---network it reads the files itself, and asks the agents only.
+With --network it also checks the agents' signatures. It asks every agent that can be
+reached for the newest checkpoint that the agent has seen, and compares the log with it.
+With --dir and --network it reads the files itself, and asks only the agents.
 
-Result codes: 0 sound, 40 not sound; what was found, and at which record, is
-printed. Gaps that coordination has put on record are counted and are sound.`,
+Result codes: 0 sound, 40 not sound. The command prints each finding with its record.
+Gaps that coordination has put on record are counted and are sound.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := q.verify(cmd)
 			if kind := transfer.KindOf(err); kind == transfer.KindInternal || kind == transfer.KindVersion {

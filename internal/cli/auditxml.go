@@ -11,17 +11,18 @@ import (
 )
 
 func addPublishXML(fl *pflag.FlagSet, to *bool) {
-	fl.BoolVar(to, "publish-xml", false, "publish what becomes of transfers, calls, monitors, schedules and agents in the XML of IBM MQ MFT, for ferry audit xml and clients of NATS")
+	fl.BoolVar(to, "publish-xml", false, "publish the progress of transfers, calls, monitors, schedules and agents in the XML of IBM MQ MFT, for ferry audit xml and clients of NATS")
 }
 
 func newAuditXML() *cobra.Command {
 	q := &query{}
 	var live bool
-	c := &cobra.Command{Use: "xml", Short: "Print what coordination publishes in XML (--publish-xml), as it comes, until it is stopped", Args: noArgs,
-		Long: `Prints what coordination publishes of transfers in the XML of IBM MQ MFT's transfer
-log: that one has started, which of its items have ended, and how it has ended itself; how
-programs of calls have ended; and what has become of monitors and schedules. It takes a coordination with --publish-xml, and an identity that may see everybody's
-transfers: of an admin, an operator or an auditor. What was published before it listens is in ferry audit ls alone.`,
+	c := &cobra.Command{Use: "xml", Short: "Print the XML that coordination publishes (--publish-xml), as it comes, until the command is stopped", Args: noArgs,
+		Long: `Prints the messages that coordination publishes in the XML of IBM MQ MFT's transfer log:
+the start of a transfer, the outcomes of its items and its own outcome; the outcomes of
+programs of calls; and changes of monitors and schedules. It needs a coordination with
+--publish-xml, and an identity that may see all transfers: of an admin, an operator or an
+auditor. Only ferry audit ls has the messages that were published earlier.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			net, ctx, done, err := q.open(cmd)
 			if err != nil {
@@ -39,7 +40,7 @@ transfers: of an admin, an operator or an auditor. What was published before it 
 				}
 				defer stop()
 			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "ferry: listening; who may not see everybody's transfers hears nothing")
+			fmt.Fprintln(cmd.ErrOrStderr(), "ferry: listening; an identity that may not see all transfers receives nothing")
 			<-ctx.Done()
 			return nil
 		}}

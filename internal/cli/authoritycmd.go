@@ -30,9 +30,9 @@ func newAuthorityRotate() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "rotate", Short: "Have the authority begin to sign with new keys; the old ones stay good until nothing needs them",
 		Long: `Has the authority make a new root with new issuers, and new keys for the JWTs that
-queue managers ask for. Everybody renews his identity by himself once he hears of it, and
-what the old keys have signed is good until it ends: nothing is interrupted. The old keys
-are given up by themselves after 39 days, or by the next rotation once all identities
+queue managers ask for. Each agent and user then renews its identity by itself. Identities
+signed with the old keys stay valid until they expire: nothing is interrupted. The
+authority drops the old keys after 39 days, or at the next rotation once all identities
 have been renewed. Without this command the authority rotates a year before its issuers end.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -91,8 +91,8 @@ to DIR/first-qm.token. Transfers and connections do not ask it: it may be away f
 	fl := c.Flags()
 	fl.StringVar(&f.dir, "dir", "", "directory of the authority; made if it is not there")
 	fl.StringVar(&f.network, "network", "", "URL of a queue manager")
-	fl.StringVar(&f.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after the queue manager's; on this host alone where that is)")
-	fl.StringVar(&f.qm, "qm", "QM", "name of the first queue manager, for which a token is written")
+	fl.StringVar(&f.enrol, "enrol", "", "HOST:PORT where agents, users and queue managers join with a token; open while there is a token (default: the port after the queue manager's; on this host alone where that is)")
+	fl.StringVar(&f.qm, "qm", "QM", "name of the first queue manager; the authority writes a token for it")
 	fl.BoolVar(&f.external, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, too")
 	f.log.add(c, "info")
 	return c

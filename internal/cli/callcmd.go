@@ -65,10 +65,10 @@ func newCallRun() *cobra.Command {
 run), outside any transfer. Each ARG is one argument, taken as it is: there is no shell.
 Arguments that begin with a dash follow --. It takes the authority program at the agent.
 
-The program is started once. If the agent ends while it runs, nobody knows whether it
-has ended, and the call fails and says so; with --retries it is started again then, as
-it is when it fails. The end of what it writes (4 KiB) is printed and is in the audit
-log. Ctrl-C leaves it running.
+The program is started once. If the agent ends while the program runs, the program's
+outcome is unknown, and the call fails and says so. With --retries the program is started
+again then, as after a failure. The last 4 KiB of its output are printed and are in the
+audit log. Ctrl-C leaves it running.
 
 Result codes: 0, 40 where it has failed, 41 cancelled, 53 not authorised, 49 for an agent
 that is unknown; with --detach 3 where the queue manager has stored the call and the agent
@@ -99,7 +99,7 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 	fl.StringArrayVar(&p.meta, "meta", nil, "K=V, kept on record; may be repeated")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&q.json, "json", false, "one JSON object a line")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no notices and no summary; what the program writes is printed")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no notices and no summary; the program's output is printed")
 	return c
 }
 
@@ -216,7 +216,7 @@ func (w *callWatch) output(c *managedcall.Call) {
 		return
 	}
 	if c.Ran.Cut > 0 {
-		w.notice("%d bytes of what it wrote are left out before this", c.Ran.Cut)
+		w.notice("%d bytes of output are left out before this", c.Ran.Cut)
 	}
 	out := w.cmd.OutOrStdout()
 	text := c.Ran.Output
@@ -318,7 +318,7 @@ func (q *keptQuery) aboutCall(fn func(k *kept, at client.AtAgent, c *managedcall
 
 func newCallShow() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "show ID", Short: "Show a call, with how its program ended and what it has written", Args: oneCall,
+	c := &cobra.Command{Use: "show ID", Short: "Show a call, with its program's result code and output", Args: oneCall,
 		RunE: q.aboutCall(func(k *kept, at client.AtAgent, c *managedcall.Call) error {
 			if q.json {
 				printJSON(k.cmd, callLine{"call", c})

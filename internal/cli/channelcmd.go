@@ -142,7 +142,7 @@ it, at the side that dials; --network says which queue manager is asked.`,
 	c.AddCommand(newChannelLs(), newChannelShow(),
 		newChannelChange("stop", upStop, "End a channel until it is started again", "channel %s is stopped"),
 		newChannelChange("start", upStart, "Start a channel that was stopped", "channel %s is started"),
-		newChannelChange("rm", upRemove, "Forget a channel; what is kept for the other side stays", "channel %s is removed"))
+		newChannelChange("rm", upRemove, "Forget a channel; data kept for the other side stays", "channel %s is removed"))
 	return c
 }
 

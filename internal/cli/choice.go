@@ -22,7 +22,7 @@ func (f *choiceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.largest, "max-file-size", "", "leave out files with more bytes, as 2G")
 	fl.StringVar(&f.youngest, "min-age", "", "leave out files that were modified less than that before the request, as 10m or 30d")
 	fl.StringVar(&f.oldest, "max-age", "", "leave out files that were modified longer ago than that, as 24h or 7d")
-	fl.StringVar(&f.order, "order", "", "in which order files are sent: name, time (the oldest first) or size (the smallest first); -name, -time or -size, the other way round (default: as they are found)")
+	fl.StringVar(&f.order, "order", "", "order of the files: name, time (the oldest first) or size (the smallest first); -name, -time or -size, the other way round (default: as they are found)")
 	fl.StringVar(&f.links, "links", "", "how symbolic links that are found are treated: skip, follow (to files), or error (default: skip)")
 	fl.StringVar(&f.permissions, "permissions", "", "permissions of new directories: destination, as its umask, setgid bits and default access control lists have it; or preserve, those of the source (default: destination)")
 }

@@ -20,8 +20,8 @@ import (
 
 func newDataset() *cobra.Command {
 	c := &cobra.Command{Use: "dataset", Short: "Look at record files: data sets kept in ordinary files", Args: noArgs,
-		Long: `Looks at record files of this host: what RECFM, LRECL and BLKSIZE they have, how
-many records, and how many tracks of a 3390 they would take.`,
+		Long: `Shows record files of this host: their RECFM, LRECL and BLKSIZE, their number of
+records, and the number of tracks of a 3390 that they would take.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newDatasetLs(), newDatasetShow())
 	return c
@@ -33,8 +33,8 @@ func newDatasetLs() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "ls", Short: "List the record files beneath a directory, by name", Args: noArgs,
 		Long: `Lists the files beneath a record root that have attributes kept beside them, and
-reads each to count its records. A file that is not sound is listed with what is
-wrong, and the result code is 1.`,
+reads each to count its records. A damaged file is listed with its defect, and the
+result code is 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
 				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)

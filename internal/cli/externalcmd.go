@@ -86,10 +86,10 @@ have the server read it (nats-server --signal reload).`,
 	fl.StringVar(&dir, "dir", "", "directory of the authority, or of a ferry up, that does not run at present")
 	fl.StringVar(&name, "name", "QM", "name of the queue manager")
 	fl.StringVar(&listen, "listen", "127.0.0.1:4222", "HOST:PORT of the server; :PORT listens on every address of its host")
-	fl.StringVar(&cluster.cluster, "cluster", "", "name of a cluster of which the server is a member: the same at each")
+	fl.StringVar(&cluster.cluster, "cluster", "", "name of the server's cluster: the same at each member")
 	fl.StringVar(&cluster.clusterListen, "cluster-listen", "127.0.0.1:6222", "HOST:PORT for routes of the other members of the cluster")
 	fl.StringArrayVar(&cluster.routes, "route", nil, "HOST:PORT, the --cluster-listen of another member of the cluster; once for each of them")
-	fl.StringArrayVar(&members, "member", nil, "directory with the configuration of another member of the cluster, whose key is let in; once for each of them")
+	fl.StringArrayVar(&members, "member", nil, "directory with the configuration of another member of the cluster; the server admits that member's key; once for each of them")
 	fl.StringVar(&maxStore, "max-store", "", "bytes of the server's store (default: 8 GiB)")
 	return c
 }
@@ -131,7 +131,7 @@ func (q *query) issueOver(cmd *cobra.Command, path, name string) (i *identity.Id
 		return nil, claims, err
 	}
 	if err := json.Unmarshal(g.Claims, &claims); err != nil {
-		return nil, claims, transfer.Errorf(transfer.KindVersion, "the authority does not say whom to let in: it is of an older version")
+		return nil, claims, transfer.Errorf(transfer.KindVersion, "the authority does not list the admitted identities: it is of an older version")
 	}
 	i, err = identity.New(dir, keys, g)
 	return i, claims, err

@@ -36,7 +36,7 @@ func (f *filterFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	f.addRecords(c)
 	fl.StringSliceVar(&f.states, "state", nil, "only in one of these states, such as running,waiting")
-	fl.BoolVar(&f.failed, "failed", false, "only those of which files, or all, have failed")
+	fl.BoolVar(&f.failed, "failed", false, "only transfers with failed files")
 	fl.StringArrayVar(&f.meta, "meta", nil, "only with this metadata, KEY=VALUE; may be repeated")
 }
 

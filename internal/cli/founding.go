@@ -131,7 +131,7 @@ func (h *home) user() error {
 	h.store = store
 	name := identity.Name{Network: h.Network(), Role: identity.User, Name: userName()}
 	if _, err := identity.Load(dir); errors.Is(err, fs.ErrNotExist) && h.Role(name) != "" {
-		h.log.Warn("the user has an identity of the network in another state directory; this one gets new keys, and agents stop what was defined with the others. "+
+		h.log.Warn("the user has an identity of the network in another state directory; this one gets new keys, and agents stop the monitors, schedules and jobs made with the others. "+
 			"To keep them start with the former HOME or XDG_STATE_HOME", "identity", name, "dir", dir.Path())
 	}
 	_, err = h.issueIn(dir, identity.User, name.Name, roles.Admin)
@@ -438,7 +438,7 @@ func (h *home) changed() {
 	}
 	err = errors.Join(err, h.distrust(w)) // agents get it even where a queue manager fails
 	if err != nil {
-		h.log.Error("what was revoked is not refused everywhere yet", "error", err)
+		h.log.Error("some queue managers do not refuse the revoked identities yet", "error", err)
 	}
 }
 

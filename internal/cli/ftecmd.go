@@ -440,7 +440,7 @@ func (r *fteRun) define() error {
 }
 
 func newInstallFTE() *cobra.Command {
-	return &cobra.Command{Use: "install-fte DIR", Short: "Make links by which ferry is called as IBM MQ MFT's commands are", Args: oneArg("DIR"),
+	return &cobra.Command{Use: "install-fte DIR", Short: "Make links with the names of IBM MQ MFT's commands", Args: oneArg("DIR"),
 		Long: `Makes a symbolic link to this program in DIR for each of IBM MQ MFT's commands
 that Ferry has: fteCreateTransfer, fteCancelTransfer, fteListAgents and the others.
 Put DIR into PATH, and name the network in FERRY_NETWORK or a settings file. Links

@@ -87,7 +87,7 @@ func newHelp() *cobra.Command {
 
 // newWords is a topic of help and no command.
 func newWords() *cobra.Command {
-	return &cobra.Command{Use: "words", Short: "What the words on Ferry's screens mean", Long: `The words on Ferry's screens and in its documents:
+	return &cobra.Command{Use: "words", Short: "Explain the words on Ferry's screens", Long: `The words on Ferry's screens and in its documents:
 
   agent         a process that reads and writes the files of one host
   queue manager the server through which agents speak; ` + "`ferry up`" + ` runs one
@@ -97,18 +97,18 @@ func newWords() *cobra.Command {
   lane          the way the data takes: direct, from agent to agent, or queue, through
                 the queue manager; the smaller messages always take the latter
   chunk         the data of one message
-  window, frame how much is sent before the destination has answered: a window is a
+  window, frame the amount of data sent before the destination answers: a window is a
                 number of chunks, a frame a number of windows
   run-ahead     that amount in bytes
-  checkpoint    a point of a file up to which it is safe at the destination; after a
-                failure a transfer goes on from there
+  checkpoint    an offset of a file: all bytes before it are safe at the destination;
+                after a failure a transfer goes on from there
   epoch         one run of a transfer from its opening to its end or to the next failure
   recovering    the two agents agree, after a failure, on where to go on
   finishing     every file is decided; sources are being deleted (settling, in JSON)
   waiting       something is missing that may come: an agent, space, a free place
   parked        set aside for a person: ` + "`ferry transfer resume`" + ` or ` + "`cancel`" + ` decides
   withdrawn     given up by its sender before any agent took it; it never runs
-  root          a directory beneath which an agent may read and write, and nowhere else
+  root          a directory; an agent may read and write beneath its roots only
   bindings      an agent in the same process as its queue manager; otherwise a client
   outbox        audit records that an agent has and coordination has not yet
   job           a name for people, on record with a transfer

@@ -37,12 +37,12 @@ func newImport() *cobra.Command {
 coordination queue manager (coordination.properties, agents/NAME/agent.properties,
 UserSandboxes.xml), or one above it. For each agent it writes NAME.yaml, settings as
 FERRY_CONFIG takes them, and where the agent has a sandbox NAME.sandbox.json, the
-rules of who may read and write where. A file that is there and says something else
-is not replaced. With --network the agents that are named in monitors (fteListMonitors
+rules for reading and writing. A file that is there with another content is not
+replaced. With --network the agents that are named in monitors (fteListMonitors
 -ox) and templates (fteListTemplates -x) are told to keep them; run them first.
 
-It says of each property and each file what became of it: taken; not needed;
-not taken, and why. An agent whose sandbox cannot be kept as it is is not made.
+It prints a result for each property and each file: taken; not needed; or not taken,
+with the reason. It makes no agent if Ferry's rules cannot express the agent's sandbox.
 
 Result codes: 0 everything is taken or not needed, 20 something is not taken, 64
 there is no such directory, or a file is there already; 75 no queue manager answers.`,
@@ -52,8 +52,8 @@ there is no such directory, or a file is there already; 75 no queue manager answ
 		Args: oneArg("the configuration directory"),
 		RunE: i.run}
 	fl := c.Flags()
-	fl.StringVar(&i.to, "to", ".", "directory for what is made; made if it is not there")
-	fl.BoolVar(&i.dryRun, "dry-run", false, "say what would be made, and make nothing")
+	fl.StringVar(&i.to, "to", ".", "directory for the settings and rules; made if it is not there")
+	fl.BoolVar(&i.dryRun, "dry-run", false, "list the files and objects, and make nothing")
 	i.query.add(c)
 	return c
 }
@@ -140,7 +140,7 @@ func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 		if a.Sandbox != nil {
 			box := filepath.Join(to, name+".sandbox.json")
 			values = append(values, config.Value{Flag: "sandbox", Words: []string{box}})
-			all = append(all, newFile{name: box, is: "who may read and write where at agent " + name, data: append(a.Sandbox, '\n')})
+			all = append(all, newFile{name: box, is: "rules for reading and writing at agent " + name, data: append(a.Sandbox, '\n')})
 		}
 		file := filepath.Join(to, name+".yaml")
 		all = append(all, newFile{name: file, is: "settings: FERRY_CONFIG=" + file + " ferry agent run " + name,

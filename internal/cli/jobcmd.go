@@ -93,7 +93,7 @@ func (q *keptQuery) about(fn func(k *kept, at client.AtAgent, s *job.Shown) erro
 
 func newJobShow() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "show ID", Short: "Show a job, with what it sends and how each of its transfers stands", Args: oneJob,
+	c := &cobra.Command{Use: "show ID", Short: "Show a job, with its sources and the state of each of its transfers", Args: oneJob,
 		RunE: q.about(func(k *kept, _ client.AtAgent, s *job.Shown) error {
 			if q.json {
 				printJSON(k.cmd, jobShown{"job", s})
@@ -112,7 +112,7 @@ func showJob(cmd *cobra.Command, s *job.Shown) {
 		rows = append(rows, []string{"retry of", s.RetryOf.String()})
 	}
 	rows = append(rows, [][]string{{"agent", string(s.Source)}, {"owner", person(s.Principal)}, {"originator", printable(s.Originator.String())},
-		{"made", stamp(s.Made)}, {"ended", stamp(s.Ended)}, {"destinations", fmt.Sprintf("%d, of which %d have ended, %d successful", s.Children, s.Tally.Ended, s.Tally.Successful)}}...)
+		{"made", stamp(s.Made)}, {"ended", stamp(s.Ended)}, {"destinations", fmt.Sprintf("%d; %d have ended, %d successful", s.Children, s.Tally.Ended, s.Tally.Successful)}}...)
 	if s.Cancelled != nil {
 		rows = append(rows, []string{"cancelled by", person(s.Cancelled.Principal) + ", " + stamp(s.Cancelled.At)})
 	}
@@ -173,11 +173,11 @@ func newJobCancel() *cobra.Command {
 
 func newJobRetry() *cobra.Command {
 	q, f := &keptQuery{}, &sendFlags{}
-	c := &cobra.Command{Use: "retry ID", Short: "Send what failed of a job that is over once more, as a new job; the result code is the new job's",
+	c := &cobra.Command{Use: "retry ID", Short: "Repeat the failed part of a job that is over, as a new job; the result code is the new job's",
 		Long: `Makes a new job of one that is over, with the destinations that were not successful.
 Where items of a transfer failed only those are sent again; a transfer that was
-cancelled, refused or given up is done again as a whole. Where its files have
-arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
+cancelled, refused or given up is done again as a whole. --if-exists decides about files
+that have arrived already. A retry leaves the sources.`,
 		Args: oneJob,
 		RunE: q.about(func(k *kept, at client.AtAgent, s *job.Shown) error {
 			p, err := retryOfJob(k, s, f.ifExists)
@@ -193,7 +193,7 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 		})}
 	q.add(c)
 	fl := c.Flags()
-	fl.StringVar(&f.ifExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")
+	fl.StringVar(&f.ifExists, "if-exists", "", "action if the destination exists, as with ferry send (default: as the first time)")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
 	return c

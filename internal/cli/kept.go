@@ -122,7 +122,7 @@ func tellKept[T any](ctx context.Context, at client.AtAgent, limit time.Duration
 func keptIn[T any](ans *wire.Answer) (*T, error) {
 	v := new(T)
 	if err := json.Unmarshal(ans.Body, v); err != nil {
-		return nil, transfer.Errorf(transfer.KindVersion, "what the agent answers cannot be read: %w", err)
+		return nil, transfer.Errorf(transfer.KindVersion, "the agent's answer cannot be read: %w", err)
 	}
 	return v, nil
 }

@@ -20,13 +20,13 @@ import (
 )
 
 func newMonitor() *cobra.Command {
-	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory or a queue and send what comes into it", Args: noArgs,
+	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory or a queue, and send new files or messages", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newMonitorCreate(), newMonitorLs(), newMonitorShow(),
 		newMonitorCommand("pause", "Stop a monitor for a while; it forgets nothing", monitor.CommandPause),
 		newMonitorCommand("resume", "Let a paused monitor go on", monitor.CommandResume),
 		newMonitorHistory(),
-		newMonitorCommand("clear", "Forget what a monitor has sent: what is in its directory is sent again", monitor.CommandClear),
+		newMonitorCommand("clear", "Clear the history of a monitor: the files in its directory are sent again", monitor.CommandClear),
 		newMonitorCommand("rm", "Remove a monitor, with its history; transfers that it has submitted go on", monitor.CommandRemove),
 		newMonitorExport(), newMonitorImport())
 	return c
@@ -48,17 +48,17 @@ type monitorFlags struct {
 func newMonitorCreate() *cobra.Command {
 	f := &monitorFlags{}
 	c := &cobra.Command{Use: "create NAME --agent AGENT --dir PATH --match PATTERN --to AGENT:PATH", Short: "Make a monitor: each file that comes into a directory, or message into a queue, is sent, once until it changes",
-		Long: `Makes a monitor at the agent whose files are sent. The agent looks into the directory
-again and again, and at once where its system says that a file was closed after
-writing or was moved in. A file that matches and meets the condition is sent; it is sent
-again when it has changed. The transfers are in the name of whoever makes the monitor.
+		Long: `Makes a monitor at the source agent. The agent reads the directory at intervals, and at
+once where its system reports that a file was closed after writing or was moved in. A
+file that matches and meets the condition is sent. It is sent again when it has changed.
+The transfers are in the name of the user that makes the monitor.
 
 A file is sent when it has not changed for --settle. A file that was moved to its name,
 where the system tells of that, is complete and does not wait.
 
-With --queue NAME the agent watches an application queue. What has come since the last
-time is sent as one file (--condition notempty), or each complete group is (--condition group);
-with --delete-source the messages are taken out of the queue once they have arrived. A
+With --queue NAME the agent watches an application queue. It sends the new messages as
+one file (--condition notempty), or each complete group as one (--condition group). With
+--delete-source the messages are taken out of the queue once they have arrived. A
 transfer that has failed is made anew up to 10 times. Variables such as ${FileName} may stand in --to, --source,
 --job and --meta; docs/operations.md has them all.`,
 		Example: `  ferry monitor create orders --agent ALPHA --dir /srv/out --match '*.csv' --to BETA:in/
@@ -87,14 +87,14 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 	fl.BoolVar(&f.ordered, "ordered", false, "begin a transfer when the one before has ended, successful or not, in the order of the files' names")
 	fl.StringVar(&f.to, "to", "", "where the files go, as AGENT:PATH")
 	fl.StringArrayVar(&f.sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
-	fl.StringVar(&f.triggerFile, "trigger-file", "", "the lines of a file that comes say what to send: source,destination (or source alone) or destination,source")
+	fl.StringVar(&f.triggerFile, "trigger-file", "", "each line of a new file names files to send: source,destination (or source alone) or destination,source")
 	fl.StringVar(&f.triggerRegex, "trigger-regex", "", "regular expression for those lines, with one or two groups (default: a comma stands between source and destination)")
 	fl.BoolVar(&f.redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	f.addSend(fl)
 	f.query.add(c)
 	inGroups(c, []flagGroup{
-		{"What is watched", []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "settle", "recursive", "poll"}},
-		{"What is sent", []string{"batch", "ordered", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
+		{"Watched files and messages", []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "settle", "recursive", "poll"}},
+		{"Sent files", []string{"batch", "ordered", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
 		{"Where it goes", []string{"to", "if-exists", "redefine", "network"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
@@ -151,9 +151,9 @@ func (f *monitorFlags) definition(name string, settle bool) (*monitor.Definition
 	sources := f.sources
 	switch {
 	case len(sources) > 0 && d.TriggerFile != nil:
-		return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file takes what is sent from the file; it goes with no --source")
+		return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file reads the sources from the file; leave out --source")
 	case len(sources) == 0 && d.Condition.Kind == monitor.ConditionNoMatch:
-		return nil, transfer.Errorf(transfer.KindUsage, "--condition nomatch triggers when no file is there; --source says what is sent")
+		return nil, transfer.Errorf(transfer.KindUsage, "--condition nomatch triggers when no file is there; name the files to send with --source")
 	case len(sources) == 0:
 		sources = []string{"${FilePath}"}
 	}
@@ -297,7 +297,7 @@ func monitorRow(m *monitor.Shown) []string {
 
 func newMonitorShow() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show a monitor: what it watches for, what it has done, and what is in its way", Args: oneArg("the name of the monitor"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show a monitor: its definition, its counts and its present problem", Args: oneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
 				if q.json {
@@ -336,7 +336,7 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	add(d.Settle > 0, "settle", d.Settle.String())
 	add(d.Batch > 1, "batch", plural(int64(d.Batch), "file"))
 	add(d.Ordered, "ordered", "a transfer begins when the one before has ended")
-	add(d.TriggerFile != nil, "trigger file", "its lines name what is sent")
+	add(d.TriggerFile != nil, "trigger file", "its lines name the files to send")
 	for _, k := range slices.Sorted(maps.Keys(d.Defaults)) {
 		rows = append(rows, []string{"default", k + "=" + printable(d.Defaults[k])})
 	}
@@ -362,7 +362,7 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 func newMonitorHistory() *cobra.Command {
 	q := &keptQuery{}
 	var limit int
-	c := &cobra.Command{Use: "history NAME", Short: "List what a monitor has sent, the last first, with the IDs of the transfers", Args: oneArg("the name of the monitor"),
+	c := &cobra.Command{Use: "history NAME", Short: "List the files that a monitor has sent, the last first, with the IDs of the transfers", Args: oneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
@@ -429,8 +429,8 @@ func newMonitorImport() *cobra.Command {
 	var agent string
 	var redefine bool
 	c := &cobra.Command{Use: "import FILE|-", Short: "Make a monitor of a definition in a file, or on standard input",
-		Long: `Makes a monitor of what ferry monitor export has written. With --agent it is made at
-that agent, whatever the definition says. Its transfers are in the name of whoever imports it.`,
+		Long: `Makes a monitor of a definition that ferry monitor export has written. --agent replaces
+the agent of the definition. The transfers are in the name of the user that imports it.`,
 		Args: oneArg("the file with the definition, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readText(cmd, "definition", args[0], monitor.MaxDefinition)

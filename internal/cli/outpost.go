@@ -100,7 +100,7 @@ func (o *outpost) open(cmd *cobra.Command, name, join string) (*server.Guard, er
 		err = json.Unmarshal(data, &g.Claims)
 	}
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "what queue manager %s knows of its network cannot be read: %w", name, err).
+		return nil, transfer.Errorf(transfer.KindMalformed, "the record that queue manager %s has of its network cannot be read: %w", name, err).
 			WithHint("join again with a new token: --join FILE")
 	}
 	if err := o.openNote(path); err != nil {
@@ -162,7 +162,7 @@ func (o *outpost) told(data []byte) {
 		err = o.server.Admit(c)
 	}
 	if err != nil && transfer.KindOf(err) != transfer.KindConflict { // older claims than the present ones
-		o.log.Warn("whom to let in is not taken", "error", err)
+		o.log.Warn("cannot admit the listed identities", "error", err)
 	}
 }
 
@@ -290,7 +290,7 @@ func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, er
 			return i, err
 		}
 		if !said {
-			o.log.Warn("waiting for the network's authority to enrol what runs here", "identity", name, "error", err)
+			o.log.Warn("waiting for the network's authority to enrol the identity", "identity", name, "error", err)
 		}
 		select {
 		case <-time.After(livesPause):
@@ -304,7 +304,7 @@ func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, er
 func (o *outpost) document() (*trust.Document, error) {
 	d, _ := o.held.Held()
 	if d == nil {
-		return nil, transfer.Errorf(transfer.KindUnreachable, "nothing was heard yet of who may do what: the network's authority is away").WithHint("try again when it is there")
+		return nil, transfer.Errorf(transfer.KindUnreachable, "no policy has arrived yet: the network's authority is away").WithHint("try again when it is there")
 	}
 	return d, nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func newPolicy() *cobra.Command {
-	c := &cobra.Command{Use: "policy", Short: "See, change and try out who may do what in the network", Args: noArgs,
+	c := &cobra.Command{Use: "policy", Short: "Show, change and test the rules of the network", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newPolicyShow(), newPolicyApply(), newPolicyTest())
 	return c
@@ -147,7 +147,7 @@ type decisionLine struct {
 
 func newPolicyTest() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "test NAME send AGENT:PATH AGENT:PATH | NAME AUTHORITY [AGENT[:PATH]]", Short: "Say what the rules allow somebody, and which rule decides",
+	c := &cobra.Command{Use: "test NAME send AGENT:PATH AGENT:PATH | NAME AUTHORITY [AGENT[:PATH]]", Short: "Show the decision of the rules about a user or agent, and the rule that decides",
 		Long: `Decides as agents would, and names the rule: whether a user may send from one path
 to another, or has an authority (source, destination, delete-source, overwrite,
 operate, admin, audit, enrol, …) at an agent. Paths are absolute, as they really

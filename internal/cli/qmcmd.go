@@ -22,7 +22,7 @@ func newQM() *cobra.Command {
 
 func newQMLs() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queue managers of the cluster, and those to which channels lead", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queue managers of the cluster, and those at the ends of channels", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := q.members(cmd)
 			if err != nil {
@@ -81,7 +81,7 @@ func newQMShow() *cobra.Command {
 func newQMRm() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take a queue manager that is not running out of its cluster, for good", Args: oneArg("the queue manager's name"),
-		Long: "Take a queue manager that is not running, and is not to come back, out of its cluster. The others keep what is stored; queues have a part less until another one joins under another name. It takes the authority admin.",
+		Long: "Take a queue manager that is not running, and is not to come back, out of its cluster. The others keep the stored data. Each queue has one replica less until another queue manager joins under another name. It takes the authority admin.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, a, _, done, err := q.askAuthority(cmd)
 			if err != nil {

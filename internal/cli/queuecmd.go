@@ -36,9 +36,9 @@ type queueMessageLine struct {
 
 func newQueue() *cobra.Command {
 	c := &cobra.Command{Use: "queue", Short: "Make application queues, and look at their messages", Args: noArgs,
-		Long: `An application queue keeps messages at the queue manager, until somebody takes them out. A
+		Long: `An application queue keeps messages at the queue manager, until a program takes them out. A
 transfer to AGENT:queue:NAME makes messages of files, and one from there a file of messages. These
-commands make queues and look at what is in them. They take the authority operate.`,
+commands make queues and show their messages. They take the authority operate.`,
 		Example: `  ferry queue create ORDERS
   ferry send --split-delimiter 0x0a ALPHA:orders.csv BETA:queue:ORDERS
   ferry send --delete-source ALPHA:queue:ORDERS BETA:/in/orders.csv`,
@@ -96,7 +96,7 @@ func newQueueCreate() *cobra.Command {
 		return nil
 	}}
 	q.add(c)
-	c.Flags().StringVar(&size, "max-bytes", "", "how much it may have; what is more waits at its source (default 1GiB)")
+	c.Flags().StringVar(&size, "max-bytes", "", "largest size of the queue; more data waits at its source (default 1GiB)")
 	c.Flags().IntVar(&replicas, "replicas", 1, "how many members of a cluster keep it, 1 to 5")
 	return c
 }

@@ -23,10 +23,10 @@ var queueWords = []string{"split-size", "split-delimiter", "split-regex", "keep-
 func (f *queueFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.splitSize, "split-size", "", "split each file for the queue of DEST into messages of so many bytes, as 64K")
 	fl.StringVar(&f.splitDelim, "split-delimiter", "", "split at each TEXT, or 0xHEX")
-	fl.StringVar(&f.splitRE, "split-regex", "", "split at what a regular expression (RE2) matches")
-	fl.StringVar(&f.keep, "keep-delimiter", "", "what becomes of what a file is split at: none, it is left out; before, it ends a message; after, it begins one (default none)")
+	fl.StringVar(&f.splitRE, "split-regex", "", "split at each match of a regular expression (RE2)")
+	fl.StringVar(&f.keep, "keep-delimiter", "", "place of the delimiter in the messages: none, it is left out; before, it ends a message; after, it begins one (default none)")
 	fl.StringVar(&f.group, "group", "", "of the queue of SOURCE, that complete group of messages; *: the one that was complete first (default: all that are there)")
-	fl.StringVar(&f.between, "message-delimiter", "", "what comes between the messages in the file: TEXT, or 0xHEX")
+	fl.StringVar(&f.between, "message-delimiter", "", "delimiter of the messages in the file: TEXT, or 0xHEX")
 	fl.StringVar(&f.at, "message-delimiter-at", "", "where that lies: between messages, before each, or after each (default between)")
 }
 

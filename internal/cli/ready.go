@@ -196,7 +196,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 		}
 		if time.Now().After(deadline) {
 			return transfer.Errorf(transfer.KindTimeout, "queue manager %s is not ready: %s", conn.Facts().ServerName, missing).
-				WithHint("start the others, or see with `ferry qm ls` who is away")
+				WithHint("start the others; `ferry qm ls` shows the absent ones")
 		}
 		select {
 		case <-t.C:

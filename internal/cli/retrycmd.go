@@ -8,13 +8,12 @@ func newTransferRetry() *cobra.Command {
 	q := &query{}
 	f := &sendFlags{}
 	var failed bool
-	c := &cobra.Command{Use: "retry ID", Short: "Do a transfer that is over once more, or only what failed of it; the result code is the new transfer's",
+	c := &cobra.Command{Use: "retry ID", Short: "Repeat a transfer that is over, or only its failed items; the result code is the new transfer's",
 		Long: `Makes a new transfer of one that is over: the same sources, destination and
 settings, as the audit log has them. The new one names the old one as its parent.
-With --failed only the items are sent that failed. Where files of the first try
-have arrived, --if-exists says what becomes of them, as with ferry send. All of a
-transfer that was not successful is not put behind what it has appended, nor into
-a queue, a second time.`,
+With --failed only the failed items are sent. --if-exists decides about files that have
+arrived already, as with ferry send. A transfer that appends to files, or puts messages
+into a queue, is not repeated as a whole unless it was successful.`,
 		Example: "  ferry transfer retry 8057a4 --failed\n  ferry transfer retry 8057a4 --if-exists skip",
 		Args:    oneID, RunE: func(cmd *cobra.Command, args []string) error {
 			net, ctx, done, err := q.open(cmd)
@@ -35,8 +34,8 @@ a queue, a second time.`,
 	q.add(c)
 	fl := c.Flags()
 	fl.BoolVar(&failed, "failed", false, "send only the items that failed")
-	fl.StringVar(&f.ifExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.StringVar(&f.ifExists, "if-exists", "", "action if the destination exists, as with ferry send (default: as the first time)")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "list the files, and send nothing")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
 	return c

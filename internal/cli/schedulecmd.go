@@ -73,7 +73,7 @@ func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) er
 	case local:
 		return transfer.Errorf(transfer.KindUsage, "a schedule is kept by its source agent, and no agent is named").WithHint("name one on both sides, as ALPHA:pay.csv BETA:in/")
 	case f.dryRun:
-		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and --at sends later").WithHint("leave one of them out")
+		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of the present time, and --at sends later").WithHint("leave one of them out")
 	}
 	put, err := p.put(q, now)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *planFlags) put(q *transfer.Request, now time.Time) (put *schedule.Put, 
 // keepSchedule sends the schedule of a complete request to the source agent.
 func (f *sendFlags) keepSchedule(ctx context.Context, cmd *cobra.Command, net *client.Client, p *planFlags, q *transfer.Request) error {
 	if f.dryRun {
-		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and this is sent later").WithHint("give --now")
+		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of the present time, and this transfer starts later").WithHint("give --now")
 	}
 	put, err := p.put(q, time.Now())
 	if err != nil {
@@ -219,7 +219,7 @@ func pastWord(p *schedule.Past) string {
 
 func newScheduleShow() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with what it sends and what became of its last times", Args: oneArg("the schedule's name"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with its sources and the outcomes of its last times", Args: oneArg("the schedule's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, done, err := q.openKept(cmd)
 			if err != nil {

@@ -149,8 +149,8 @@ func TestSchema(t *testing.T) {
 		ref := s.of(typ).(object)["$ref"].(string)
 		any = append(any, object{"title": name, "$ref": ref})
 	}
-	doc := object{"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A line of what Ferry writes with --json",
-		"description": "Fields may be added, never renamed: whoever reads these lines passes over what they do not know.",
+	doc := object{"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A line of the output of --json",
+		"description": "Fields may be added, never renamed: a reader ignores unknown fields.",
 		"anyOf":       any, "$defs": s.defs}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -73,7 +73,7 @@ func newSend() *cobra.Command {
 		Long: `Moves files. A location is [AGENT:]PATH. With no agent on either side, files move
 on this host. DEST ending in '/' or an existing directory takes sources under
 their own names; with -r a directory goes into DEST as cp -r does. A SOURCE of - is
-what comes on standard input, until its end; DEST names the file then. In text mode
+standard input, until its end; DEST names the file then. In text mode
 (--mode text) code pages and line ends are converted; with --recfm, or a data set
 'HLQ.NAME' as a location, lines or bytes become records, and back.
 
@@ -112,8 +112,8 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 	}
 	fl := c.Flags()
 	f.addRequest(fl)
-	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, with the names of the files to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "list the files, and send nothing")
 	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which `ferry submit` takes, and send nothing")
 	addNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
@@ -132,7 +132,7 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	inGroups(c, []flagGroup{
-		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "links", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
+		{"Sent files", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "links", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
 		{"Where it goes", []string{"also-to", "network", "if-exists", "permissions", "together"}},
 		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
@@ -151,7 +151,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
 	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
 	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
-	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv; append, which puts what comes at the end")
+	fl.StringVar(&f.ifExists, "if-exists", "error", "action if the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv; append, which adds the data to the end of the file")
 	fl.StringVar(&f.deleteSource, "delete-source", "", "each: delete each source once its arrival is on record; all: only if everything has arrived")
 	fl.Lookup("delete-source").NoOptDefVal = whenEach
 	fl.Var((*nonEmpty)(&f.archive), "archive", "a directory of the source agent, on the same file system, into which each source is moved once its arrival is on record")
@@ -160,7 +160,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	f.content.add(fl)
 	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
 	fl.StringVar(&f.delivery, "delivery", "fast", "fast or stored")
-	fl.StringVar(&f.compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
+	fl.StringVar(&f.compress, "compress", "none", "compression of the data on the way: none; fast or high, with less or more work; auto, fast where it saves time")
 	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M (default: as fast as can be, and as the agent's own limit lets)")
 	fl.Int64Var(&f.maxFiles, "max-files", 0, "send nothing if there are more files than that; 0: any number")
 	fl.StringVar(&f.maxSize, "max-size", "", "send nothing if the files have more bytes than that, as 10G; 0: any number")

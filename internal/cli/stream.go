@@ -35,7 +35,7 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run, --delete-source, --archive or --together").
 			WithHint("a file with the name - is ./-")
 	case f.choiceFlags != choiceFlags{}:
-		return false, transfer.Errorf(transfer.KindUsage, "standard input is one file, of which neither size nor age is known before it ends").
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is one file; its size and age are unknown before it ends").
 			WithHint("leave out --min-file-size, --max-file-size, --min-age, --max-age, --order, --links and --permissions")
 	}
 
@@ -88,7 +88,7 @@ came whole: 0 means that both sides have computed the same digest.`,
 	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of the file: xxh3, md5, sha256 or none")
 	f.content.add(fl)
 	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
-	fl.StringVar(&f.compress, "compress", f.compress, "what the data travels as: none, fast, high or auto")
+	fl.StringVar(&f.compress, "compress", f.compress, "compression of the data on the way: none, fast, high or auto")
 	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M")
 	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
 	fl.StringVar(&f.recovery, "recovery-timeout", streamRecovery, "how long to keep trying while nothing moves; -1 for ever")

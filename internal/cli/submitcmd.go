@@ -22,14 +22,14 @@ func newSubmit() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit [flags] FILE",
 		Short: "Submit a request in the XML of IBM MQ MFT",
-		Long: `Submits what an XML document of IBM MQ Managed File Transfer asks for: a transfer,
+		Long: `Submits the request in an XML document of IBM MQ Managed File Transfer: a transfer,
 the cancelling of one, a scheduled transfer or its end, a monitor or its end, or a
 managed call, which has an agent run a program. FILE is the document; - is standard
-input. What Ferry cannot do of it is refused by the name of its element, and nothing is
-done then. The ID of the transfer or the call, or the name of the schedule, is printed;
-with --wait the result code is the transfer's, or the call's.
+input. Ferry refuses a document with an unsupported element as a whole, and names the
+element. The command prints the ID of the transfer or the call, or the name of the
+schedule. With --wait the result code is the transfer's, or the call's.
 
-Result codes: 43 the document is malformed, 64 it asks for what is not built; and
+Result codes: 43 the document is malformed, 64 it has an unsupported element; and
 those of ferry send.`,
 		Example: `  ferry submit --network nats://hub:4222 request.xml
   ferry send ALPHA:pay.csv BETA:inbox/ --to-xml | ferry submit --wait -`,
@@ -41,7 +41,7 @@ those of ferry send.`,
 	}
 	fl := c.Flags()
 	fl.BoolVar(&wait, "wait", false, "wait for the end of the transfer or the call")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "list the files, and send nothing")
 	addNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout")
@@ -87,7 +87,7 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 // submitCall sends an agent the program of a document as a call.
 func (f *sendFlags) submitCall(cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
 	if f.dryRun {
-		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent, and the document has a program run")
+		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of a transfer, and the document has a program run")
 	}
 	p, err := managedcall.FromDocument(doc, id)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *sendFlags) submitCall(cmd *cobra.Command, doc *mftxml.Document, id tran
 // one.
 func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
 	if f.dryRun {
-		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and the document asks for no such transfer")
+		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of a transfer, and the document has none")
 	}
 	if !f.detach {
 		return transfer.Errorf(transfer.KindUsage, "--wait is for the end of a transfer, and the document asks for none that begins now").WithHint("leave it out")

@@ -43,9 +43,9 @@ func newTemplateCreate() *cobra.Command {
 	var params []string
 	var redefine bool
 	c := &cobra.Command{Use: "create NAME [flags] SOURCE... DEST", Short: "Have the source agent keep a template",
-		Long: `Makes a template of what ferry send would send: flags, sources and a destination
-with parameters in them, written ${NAME}. A parameter is needed by whoever sends from
-the template, unless --param gives it a default. Sources, destinations, --job and
+		Long: `Makes a template of a ferry send: flags, sources and a destination with parameters in
+them, written ${NAME}. ferry template send needs a value for each parameter, unless
+--param gives it a default. Sources, destinations, --job and
 --meta may have parameters. A shell leaves ${NAME} alone between '…'.`,
 		Example: `  ferry template create daily --param day=today 'ALPHA:out/${day}/*.csv' 'BETA:in/${customer}/'
   ferry template send daily --set customer=acme`,
@@ -260,9 +260,10 @@ func newTemplateSend() *cobra.Command {
 	var set []string
 	var now bool
 	c := &cobra.Command{Use: "send NAME", Short: "Send from a template, and wait as ferry send does; the result code is the transfer's",
-		Long: `Fills in a template and sends what comes of it, as ferry send does: waits for its end,
-and has its result code. Where the template has a schedule, or with --at, its source
-agent keeps a schedule, as of ferry send --at, whose name is printed; --now sends at once.`,
+		Long: `Fills in a template and sends the files, as ferry send does: waits for the end, and has
+the result code of the transfer. Where the template has a schedule, or with --at, its source
+agent keeps a schedule, as of ferry send --at, and the command prints its name; --now
+sends at once.`,
 		Example: "  ferry template send daily --set customer=acme --set day=2026-11-30\n  ferry template send daily --set customer=acme --at 02:30 --every 1d",
 		Args:    oneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -292,8 +293,8 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 	fl := c.Flags()
 	fl.StringArrayVar(&set, "set", nil, "K=V, the value of a parameter; may be repeated")
 	p.add(fl)
-	fl.BoolVar(&now, "now", false, "send at once, whatever the template says of a schedule")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.BoolVar(&now, "now", false, "send at once, and ignore the schedule of the template")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "list the files, and send nothing")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
 	return c

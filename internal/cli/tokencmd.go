@@ -79,7 +79,7 @@ func (s *subjectFlags) name(network string) (identity.Name, error) {
 var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User, "member": roles.Member}
 
 func newToken() *cobra.Command {
-	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: noArgs,
+	c := &cobra.Command{Use: "token", Short: "Make tokens for agents and users that join the network", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newTokenCreate(), newTokenLs(), newTokenRm())
 	return c
@@ -90,7 +90,7 @@ func newTokenCreate() *cobra.Command {
 	var ttl time.Duration
 	var role, out string
 	c := &cobra.Command{Use: "create (--agent | --user | --qm) NAME", Short: "Make a token, good once and for a while, for one name",
-		Long: `Makes a token, with which somebody joins the network under one name: with
+		Long: `Makes a token. An agent, user or queue manager joins the network under one name with it:
 ` + "`ferry agent run NAME --join FILE`" + ` or ` + "`ferry login --join FILE`" + `. It is one line and a secret:
 the first to use it joins. With --out it is written to a new file that only this user
 can read, and not printed; a file that other users can read is not taken by --join.
@@ -204,7 +204,7 @@ func newTokenLs() *cobra.Command {
 
 func newTokenRm() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "rm TOKEN", SuggestFor: []string{"remove", "delete"}, Short: "Take a token back, by what `ferry token ls` shows of it or by the name that it is for",
+	c := &cobra.Command{Use: "rm TOKEN", SuggestFor: []string{"remove", "delete"}, Short: "Revoke a token, by its ID in `ferry token ls` or by the name that it is for",
 		Args: oneArg("the token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, a, _, done, err := q.askAuthority(cmd)

@@ -98,7 +98,7 @@ func newTransferShow() *cobra.Command {
 	q := &query{}
 	var limit int
 	var failed bool
-	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with what it was asked for and what became of its files", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with its request and the outcomes of its files", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
 		if limit < 0 {
 			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 0", limit)
 		}

@@ -61,19 +61,19 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.memory, "memory", "64M", "bytes of data in flight to this agent")
 	fl.Int64Var(&f.outboxLimit, "outbox-limit", 100_000, "audit records that may wait for coordination")
 	fl.StringVar(&f.direct, "direct", "tls", "direct lane between agents: tls, plain or off; the same at both ends of a transfer")
-	fl.StringVar(&f.directListen, "direct-listen", "", "HOST:PORT of the direct lane, or none (default: a free port of the address by which the queue manager is reached)")
+	fl.StringVar(&f.directListen, "direct-listen", "", "HOST:PORT of the direct lane, or none (default: a free port of the address that connects to the queue manager)")
 	fl.StringVar(&f.directAdvertise, "direct-advertise", "", "HOST:PORT that other agents are told to dial instead")
 	fl.IntVar(&f.directConnections, "direct-connections", 1, "connections that are dialled to each other agent, 1 to 16")
 	fl.BoolVar(&f.delay, "tcp-delay", false, "leave Nagle's algorithm on: small writes wait for an acknowledgement")
-	fl.BoolVar(&f.quickAck, "tcp-quick-ack", false, "acknowledge what arrives at once (Linux)")
+	fl.BoolVar(&f.quickAck, "tcp-quick-ack", false, "acknowledge arriving data at once (Linux)")
 	fl.StringVar(&f.sendBuffer, "tcp-send-buffer", "0", "bytes of each connection's send buffer; 0: the system adapts it")
 	fl.StringVar(&f.receiveBuffer, "tcp-receive-buffer", "0", "bytes of each connection's receive buffer; 0: the system adapts it")
 	fl.StringVar(&f.encoding, "encoding", "UTF-8", "code page of text files here, where nothing else says it")
 	fl.StringVar(&f.eol, "eol", "", "how lines of text files end here: lf, crlf or nl (default: as on this system; NL in EBCDIC)")
-	fl.StringVar(&f.replace, "replace", "", "what takes the place of text that cannot be converted (default: the file fails)")
-	fl.StringVar(&f.recordRoot, "record-root", "", "directory beneath a root in which data sets lie (default: the first root)")
-	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for what goes to one agent; may be repeated")
-	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network: nobody gets more by them")
+	fl.StringVar(&f.replace, "replace", "", "replacement for text that cannot be converted (default: the file fails)")
+	fl.StringVar(&f.recordRoot, "record-root", "", "directory of the data sets, beneath a root (default: the first root)")
+	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for the data to one agent; may be repeated")
+	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network and only take rights away")
 	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them (default: none are run)")
 	f.log.add(c, "info")
 }
@@ -259,12 +259,12 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 	addJoin(c, &u.join)
 	fl.StringVar(&u.coordination, "coordination", "here", "here or none")
 	addPublishXML(fl, &u.publishXML)
-	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after --listen)")
-	fl.StringVar(&u.cluster, "cluster", "", "name of a cluster of which the queue manager is a member: the same at each")
+	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where agents, users and queue managers join with a token; open while there is a token (default: the port after --listen)")
+	fl.StringVar(&u.cluster, "cluster", "", "name of the queue manager's cluster: the same at each member")
 	fl.StringVar(&u.clusterListen, "cluster-listen", "127.0.0.1:6222", "HOST:PORT for routes of the other members of the cluster")
 	fl.StringArrayVar(&u.routes, "route", nil, "HOST:PORT, the --cluster-listen of another member of the cluster; once for each of them")
-	fl.BoolVar(&u.insecure, "insecure", false, "no identities and no TLS: whoever reaches --listen, which must be on this host alone, speaks as anybody")
-	fl.StringVar(&u.channelListen, "channel-listen", "", "HOST:PORT at which other queue managers connect for channels (default: none do)")
+	fl.BoolVar(&u.insecure, "insecure", false, "no identities and no TLS: each program that reaches --listen may use any name; --listen must be on this host alone")
+	fl.StringVar(&u.channelListen, "channel-listen", "", "HOST:PORT for channels from other queue managers (default: none)")
 	fl.StringArrayVar(&u.channels, "channel", nil, "NAME=nats://HOST:PORT: a channel to the queue manager NAME, at its --channel-listen; may be repeated")
 	fl.StringArrayVar(&u.agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write, or NAME=ROOT,mounted (see ferry agent run --help); may be repeated, also to give one agent several roots")
 	f.add(c)
@@ -325,7 +325,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 	case u.authority != "here" && u.authority != "none":
 		return transfer.Errorf(transfer.KindUsage, "--authority %q is unknown; it is here or none", u.authority)
 	case u.authority == "here" && u.join != "":
-		return transfer.Errorf(transfer.KindUsage, "--join is for a queue manager whose network has its authority elsewhere").WithHint("give --authority none, too")
+		return transfer.Errorf(transfer.KindUsage, "--join is for a queue manager of a network with its authority elsewhere").WithHint("give --authority none, too")
 	case u.authority == "none" && (u.insecure || u.enrol != ""):
 		return transfer.Errorf(transfer.KindUsage, "--insecure and --enrol have no place beside --authority none")
 	}
@@ -498,7 +498,7 @@ func (u *upFlags) founded(ctx context.Context, clients int, log logT) (h *home, 
 		return nil, nil, err
 	}
 	if u.insecure {
-		log.Warn("insecure: whoever reaches the queue manager speaks as anybody", "listen", u.listen)
+		log.Warn("insecure: each program that reaches the queue manager may use any name", "listen", u.listen)
 		if err := forgetAddresses(u.listen); err != nil {
 			return nil, nil, err
 		}
@@ -536,7 +536,7 @@ func agentRoots(specs []string) (names []string, roots map[string][]string, err 
 		}
 		if !ok || root == "" {
 			return nil, nil, transfer.Errorf(transfer.KindUsage, "agent %s has no root", n).
-				WithHint("give --agent " + string(n) + "=DIR, the directory whose files it may read and write")
+				WithHint("give --agent " + string(n) + "=DIR, a directory of files that it may read and write")
 		}
 		if roots[string(n)] == nil {
 			names = append(names, string(n))

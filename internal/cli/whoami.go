@@ -477,7 +477,7 @@ func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 	case from == "":
 		return enrol.ParseToken(os.Getenv(envJoin))
 	case strings.HasPrefix(from, "ferry-token:"):
-		return enrol.Token{}, transfer.Errorf(transfer.KindUsage, "--join takes a file and not the token: everybody on this host can read the arguments of a command").
+		return enrol.Token{}, transfer.Errorf(transfer.KindUsage, "--join takes a file and not the token: each user of this host can read the arguments of a command").
 			WithHint("have a new one made with `ferry token create --out FILE`, and give the file or standard input")
 	}
 	data, err := readSecret(cmd, "token", from, 64<<10)

@@ -23,9 +23,9 @@ func newAuditAccept() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "accept AGENT...", Short: "Have agents that have seen another audit log go on from the present one",
 		Long: `Has agents go on as witnesses from the log that coordination has now. An agent that
-has seen another log is DEGRADED and keeps its audit records until then. Find out
-first why the log is another one: what only the old one had is gone. What the agent
-had seen is put on record.`,
+has seen another log is DEGRADED and keeps its audit records until then. Find
+the reason for the other log first: records that only the old log had are lost. The
+audit log records the last checkpoint that the agent had seen.`,
 		Example: "  ferry audit verify\n  ferry audit accept ALPHA BETA",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -97,7 +97,7 @@ func (q *auditQuery) showProofs(cmd *cobra.Command, suffix string) error {
 }
 
 func noTransfer(suffix string) error {
-	return transfer.Errorf(transfer.KindNotFound, "the audit log has no transfer whose ID ends in %q", suffix).WithHint("`ferry audit ls` lists them")
+	return transfer.Errorf(transfer.KindNotFound, "the audit log has no transfer with an ID that ends in %q", suffix).WithHint("`ferry audit ls` lists them")
 }
 
 // newAuditCheck checks proofs offline.
@@ -105,10 +105,10 @@ func newAuditCheck() *cobra.Command {
 	var root, dir string
 	var asJSON bool
 	c := &cobra.Command{Use: "check FILE", Short: "Check records with their proofs, without a network",
-		Long: `Checks what ` + "`ferry audit show ID --proof`" + ` has written: that each record was signed by
-its agent and is in a log that coordination has signed, and which agents have seen
-that log. Nobody is asked. The network is the one of --root, or that of this user's
-identity. FILE may be -, standard input.
+		Long: `Checks the output of ` + "`ferry audit show ID --proof`" + `: each record is signed by its agent,
+and is in a log that coordination has signed. It lists the agents that have seen that
+log. It needs no network connection. --root or this user's identity names the network.
+FILE may be -, standard input.
 
 Result codes: 0 all is proved, 40 something is not.`,
 		Example: "  ferry audit show 4f2a11 --proof > record.json\n  ferry audit check record.json",
@@ -126,7 +126,7 @@ Result codes: 0 all is proved, 40 something is not.`,
 			return k.all(in)
 		}}
 	c.Flags().StringVar(&root, "root", "", "hash of the network's root certificate, 64 digits of hexadecimal (default: of this user's identity)")
-	c.Flags().StringVar(&dir, "identity", "", "directory of the identity whose network it is (default: this user's in that network)")
+	c.Flags().StringVar(&dir, "identity", "", "directory of an identity of the network (default: this user's in that network)")
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
 	return c
 }
@@ -206,7 +206,7 @@ func (k *checking) rootsOf(p *audit.Proof) ([]string, error) {
 	network := p.Signer.Identity.Network
 	i, err := store.Load(network)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, transfer.Errorf(transfer.KindUsage, "the proof is of the network %s, in which this user has no identity", network).
+		return nil, transfer.Errorf(transfer.KindUsage, "the proof is of the network %s, and this user has no identity in it", network).
 			WithHint("name the network's root with --root; `ferry identity show --json` says it where there is an identity")
 	}
 	if err != nil {
@@ -284,7 +284,7 @@ func signatures(r *audit.Report) string {
 	if r.Unsigned > 0 {
 		text += fmt.Sprintf(", %d not", r.Unsigned)
 	}
-	text += fmt.Sprintf("; held against what %s seen", has(r.Witnesses))
+	text += fmt.Sprintf("; compared with the checkpoints that %s seen", has(r.Witnesses))
 	if len(r.Silent) > 0 {
 		text += "; not heard: " + strings.Join(names(r.Silent), ", ")
 	}

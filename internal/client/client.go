@@ -164,7 +164,7 @@ func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, er
 	}
 
 	if !ok || !t.is(ans.Progress) {
-		return nil, transfer.Errorf(transfer.KindUnreachable, "what answers for agent %s does not speak of transfer %s", t.Source, t.ID)
+		return nil, transfer.Errorf(transfer.KindUnreachable, "the answer for agent %s is not about transfer %s", t.Source, t.ID)
 	}
 	return ans.Progress, nil
 }

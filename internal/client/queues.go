@@ -27,7 +27,7 @@ func AskQueue(ctx context.Context, c *Client, what wire.QueueAsk) (*wire.QueueAn
 	}
 	q := &wire.QueueAnswer{}
 	if err := json.Unmarshal(ans.Body, q); err != nil {
-		return nil, transfer.Errorf(transfer.KindVersion, "what coordination says of queues cannot be read: %w", err)
+		return nil, transfer.Errorf(transfer.KindVersion, "coordination's answer about queues cannot be read: %w", err)
 	}
 	return q, nil
 }

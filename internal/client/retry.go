@@ -46,8 +46,8 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 	case p.State == transfer.Successful:
 		return nil, transfer.Errorf(transfer.KindUsage, "nothing of transfer %s has failed", p.ID)
 	case p.Code != transfer.CodePartial && p.Code != transfer.CodeNothing, p.Reason != nil && p.Reason.Kind == transfer.KindLost:
-		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s ended (%s) before all of its items were decided; nobody knows them all", p.ID, p.State).
-			WithHint("do all of it once more with --if-exists skip, which leaves alone what has arrived")
+		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s ended (%s) before all of its items were decided; the list of its failed items is not complete", p.ID, p.State).
+			WithHint("repeat all of it with --if-exists skip, which leaves files that have arrived")
 	}
 
 	// The agent's latest records may still be on their way to the log.
@@ -69,9 +69,9 @@ func doubles(p *transfer.Progress, req *transfer.Request, said bool) error {
 	if p.State == transfer.Successful || p.Files == 0 || !queue && (said || !req.Appends()) {
 		return nil
 	}
-	e := transfer.Errorf(transfer.KindUsage, "%s of transfer %s arrived before, and would be in %s twice", items(int(p.Files)), p.ID, map[bool]string{true: "the queue", false: "what they were appended to"}[queue])
+	e := transfer.Errorf(transfer.KindUsage, "%s of transfer %s arrived before, and would be in %s twice", items(int(p.Files)), p.ID, map[bool]string{true: "the queue", false: "the appended files"}[queue])
 	if p.Code == transfer.CodePartial {
-		return e.WithHint("`ferry transfer retry --failed` sends what failed")
+		return e.WithHint("`ferry transfer retry --failed` sends the failed items")
 	}
 	return e.WithHint("`ferry transfer show` says which; send the others with `ferry send`")
 }
@@ -101,7 +101,7 @@ func (c *Client) asked(ctx context.Context, p *transfer.Progress) (*transfer.Req
 	}
 
 	if first == nil {
-		return nil, nil, transfer.Errorf(transfer.KindNotFound, "the audit log does not say what transfer %s was asked for", p.ID).
+		return nil, nil, transfer.Errorf(transfer.KindNotFound, "the audit log does not have the request of transfer %s", p.ID).
 			WithHint("send it with `ferry send`")
 	}
 
@@ -158,11 +158,11 @@ func (c *Client) failures(ctx context.Context, p *transfer.Progress) (all []tran
 	case err != nil:
 		return nil, err
 	case size > wire.MaxControl:
-		return nil, transfer.Errorf(transfer.KindTooLarge, "the names of what failed of transfer %s are more than a request holds, %d bytes", p.ID, wire.MaxControl).
-			WithHint("do all of it once more with --if-exists skip, which leaves alone what has arrived")
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the names of the failed items of transfer %s are more than a request holds, %d bytes", p.ID, wire.MaxControl).
+			WithHint("repeat all of it with --if-exists skip, which leaves files that have arrived")
 	case doubled > 0:
 		return nil, transfer.Errorf(transfer.KindUsage, "%s of transfer %s would come to the name of another source; a second try changes nothing about that", items(doubled), p.ID).
-			WithHint("send what failed to a directory of its own")
+			WithHint("send the failed items to a directory of their own")
 	case int64(len(all)) < p.FilesFailed:
 		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log names %d of the %d items of transfer %s that failed", len(all), p.FilesFailed, p.ID).
 			WithHint("the others have not come; try again later, or do all of it once more with --if-exists skip")

@@ -121,7 +121,7 @@ func (c Auditor) witness(ctx context.Context, name transfer.AgentName) (*witness
 	}
 	s, err := witness.DecodeStatement(ans.Witness)
 	if err == nil && s.Binding.Identity.Name != string(name) {
-		err = transfer.Errorf(transfer.KindMalformed, "%s says what %s has seen", name, s.Binding.Identity)
+		err = transfer.Errorf(transfer.KindMalformed, "%s sent the statement of %s", name, s.Binding.Identity)
 	}
 	return s, err
 }

@@ -52,7 +52,7 @@ func (c *Claim) fence() error {
 		return transfer.Errorf(transfer.KindAlive, "another coordination service has taken the audit log over")
 	}
 	if err != nil {
-		return transfer.Errorf(transfer.KindBusy, "whose the audit log is cannot be read: %w", err)
+		return transfer.Errorf(transfer.KindBusy, "the owner of the audit log cannot be read: %w", err)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 func claimShared(cfg Config) (*Claim, error) {
 	_, marked, err := filelock.HolderOf(filepath.Join(cfg.Dir, "standby.mark"))
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUnreadable, "whose the directory %s is cannot be read: %w", cfg.Dir, err)
+		return nil, transfer.Errorf(transfer.KindUnreadable, "the owner of the directory %s cannot be read: %w", cfg.Dir, err)
 	}
 	if !marked {
 		return nil, nil

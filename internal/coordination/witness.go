@@ -14,7 +14,7 @@ import (
 // errUnsigned says that there is nothing to show.
 func errUnsigned() error {
 	return transfer.Errorf(transfer.KindUsage, "this network has no identities, so its audit log is not signed").
-		WithHint("`ferry up` without --insecure gives everybody an identity")
+		WithHint("`ferry up` without --insecure gives each agent and user an identity")
 }
 
 // refuse says to an agent that a batch was not taken, and why.

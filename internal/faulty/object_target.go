@@ -121,7 +121,7 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 	tags, _, err := l.o.Session.parts(string(p.key), at.id)
 	switch {
 	case errors.Is(err, ErrNoSuchUpload) || err == nil && (len(tags) < at.parts || hashOf(tags[:at.parts]) != at.tags):
-		return nil, transfer.Errorf(transfer.KindMissing, "what was uploaded of %s is not there any more", p.key)
+		return nil, transfer.Errorf(transfer.KindMissing, "the uploaded parts of %s are gone", p.key)
 	case err != nil:
 		return nil, unsettled("parts", p.key, err)
 	}

@@ -71,7 +71,7 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 	}
 
 	if foreign(f) {
-		return true, transfer.Errorf(transfer.KindInternal, "the ledger %s was written by a host whose bytes have the other order, and this one cannot read it", file).
+		return true, transfer.Errorf(transfer.KindInternal, "the ledger %s was written by a host with the other byte order, and this host cannot read it", file).
 			WithHint("start the agent on a host of the kind that it ran on, or give it a state directory of its own here")
 	}
 
@@ -182,7 +182,7 @@ func (in *inspection) heads() error {
 		sum.Write(h[:56])
 		if order.Uint64(page) != n || order.Uint16(page[8:])&flagHead == 0 || order.Uint32(h) != boltMagic || order.Uint32(h[4:]) != boltVersion ||
 			order.Uint64(h[56:]) != sum.Sum64() || uint64(order.Uint32(h[8:])) != in.size {
-			return fmt.Errorf("page %d is damaged, and what the last transaction was cannot be told", n)
+			return fmt.Errorf("page %d is damaged, and the last transaction is unknown", n)
 		}
 		if tx := order.Uint64(h[48:]); in.newest == nil || tx > last {
 			in.newest, last = h, tx

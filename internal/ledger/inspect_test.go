@@ -134,7 +134,7 @@ func TestDatabaseOfOtherByteOrder(t *testing.T) {
 	}
 	mustDo(t, os.WriteFile(file, data, 0o600))
 	_, err = openBolt(dir, time.Second)
-	if err == nil || strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), "other order") || !strings.Contains(err.Error(), file) {
+	if err == nil || strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), "other byte order") || !strings.Contains(err.Error(), file) {
 		t.Errorf("%v", err)
 	}
 }

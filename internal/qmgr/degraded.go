@@ -106,7 +106,7 @@ func (w *witness) attach(stream, durable string, delivered uint64) (wrong string
 	defer w.mu.Unlock()
 	r := w.reader(stream, durable)
 	if r.seq > 0 && delivered > r.seq+mayBeSkipped {
-		wrong = fmt.Sprintf("the reader %s of stream %s stands %d messages ahead of what was read: what lies between may be skipped",
+		wrong = fmt.Sprintf("the reader %s of stream %s stands %d messages ahead of the last message read: the messages in between may be skipped",
 			durable, stream, delivered-r.seq)
 	}
 	r.seq, r.again = delivered, 0

@@ -31,14 +31,14 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as err
 		nats.Secure(i.Client(identity.OneOf(i.Name().Network, identity.Manager))), nats.TLSHandshakeFirst(),
 		nats.UserJWT(func() (string, error) { return as.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(as.Seed, nonce) }))
 	if err != nil {
-		return f, transfer.Errorf(transfer.KindNoManager, "the server at %s does not let the authority tell it whom to let in: %w", url, err)
+		return f, transfer.Errorf(transfer.KindNoManager, "the server at %s refuses the connection of the authority: %w", url, err)
 	}
 	defer nc.Close()
 
 	for _, account := range []string{claims.Data, claims.Account} {
 		m, err := nc.RequestWithContext(ctx, "$SYS.REQ.CLAIMS.UPDATE", []byte(account))
 		if err != nil {
-			return f, transfer.Errorf(transfer.KindNoManager, "the server at %s does not take whom to let in: %w", url, err)
+			return f, transfer.Errorf(transfer.KindNoManager, "the server at %s does not take the list of admitted identities: %w", url, err)
 		}
 		var said server.ServerAPIClaimUpdateResponse
 		if err := json.Unmarshal(m.Data, &said); err != nil || said.Error != nil || said.Data == nil {
@@ -46,7 +46,7 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as err
 			if said.Error != nil {
 				why = said.Error.Description
 			}
-			return f, transfer.Errorf(transfer.KindConflict, "the server at %s does not take whom to let in: %s", nc.ConnectedUrlRedacted(), why).
+			return f, transfer.Errorf(transfer.KindConflict, "the server at %s does not take the list of admitted identities: %s", nc.ConnectedUrlRedacted(), why).
 				WithHint("is it of this network, with the configuration of `ferry authority export`?")
 		}
 	}

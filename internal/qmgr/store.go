@@ -155,8 +155,8 @@ func explainStored(c *Conn, err error, subject string, size int) error {
 	}
 	if strings.Contains(api.Description, "per subject") {
 		return transfer.Errorf(transfer.KindNoSpace, "the queue manager has as much of this transfer as it may: a quarter of its store").
-			WithHint("it goes on as the destination takes what is stored")
+			WithHint("it goes on as the destination takes the stored data")
 	}
 	return transfer.Errorf(transfer.KindNoSpace, "the store of the queue manager has no room: %s", api.Description).
-		WithHint("it goes on as destinations take what is stored; --max-stored of ferry up makes it larger")
+		WithHint("it goes on as destinations take the stored data; --max-stored of ferry up makes it larger")
 }

@@ -110,7 +110,7 @@ func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, diges
 	pipe, err := p.Resume(pt.State)
 	written, ok := c.partial.(io.ReaderAt)
 	if err == nil && !ok {
-		err = errors.New("what was written cannot be read back")
+		err = errors.New("the written data cannot be read back")
 	}
 	if err == nil {
 		c.run = digest.Resume(c.at.method(), digests, pt.Prefix, nil)

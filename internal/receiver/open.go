@@ -182,13 +182,13 @@ func (rc *record) vet(o *wire.Open) error {
 	case q.ID != rc.id || q.Source != rc.from || q.Destination != rc.r.cfg.Agent:
 		return errAnother
 	case o.Dest != "" && o.Dest != mine:
-		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", rc.r.cfg.Agent)
+		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger that recorded the accepted transfer", rc.r.cfg.Agent)
 	case rc.rec == nil && o.Dest != "":
 		return transfer.Errorf(transfer.KindLost, "%s no longer has a record of the transfer", rc.r.cfg.Agent)
 	case rc.rec != nil && !rc.rec.State.Final() && o.Recorded > rc.rec.Decided.Count():
 		return transfer.Errorf(transfer.KindLost, "%s runs on an older copy of its ledger: it knows fewer items than it has reported", rc.r.cfg.Agent)
 	case rc.rec != nil && rc.rec.From != o.Source:
-		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
+		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger that recorded the start of the transfer", rc.from)
 	}
 
 	one := transfer.RequestItem{Source: transfer.File("-")} // Check needs an item, and only the source has the real ones

@@ -220,7 +220,7 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 				return Later, i.unwritable(err)
 			}
 		}
-		i.r.cfg.Quiet.Dropped(string(i.from), "what is stored has lost its first message", "transfer", i.id)
+		i.r.cfg.Quiet.Dropped(string(i.from), "the stored data has lost its first message", "transfer", i.id)
 		return Spent, nil
 	case !i.isStored() || i.rec.Epoch > p.Epoch || i.rec.Epoch == p.Epoch && i.shelf.hole != "":
 		return Spent, nil

@@ -142,7 +142,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 		landing.Close()
 	}
 	if err != nil {
-		r.cfg.Log.Error("a transfer of which nothing has come cannot be forgotten", "transfer", id, "error", err)
+		r.cfg.Log.Error("cannot remove a transfer that has received no data", "transfer", id, "error", err)
 	}
 }
 

@@ -135,7 +135,7 @@ func (r Desk) Take(ctx context.Context, m StoredMessage) Taking {
 		why = "a message on a shelf is of something else"
 	}
 	if why != "" {
-		r.cfg.Quiet.Dropped(string(m.From), "what is stored cannot be read", "transfer", m.ID, "error", why)
+		r.cfg.Quiet.Dropped(string(m.From), "the stored data cannot be read", "transfer", m.ID, "error", why)
 		return Taking{Verdict: Spent}
 	}
 	return r.hand(ctx, p)
@@ -227,5 +227,5 @@ func (r Desk) headless(id transfer.ID) bool {
 
 // errBeheaded refuses a transfer that an earlier ledger has partly taken.
 func (rc *record) errBeheaded() *transfer.Error {
-	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of what was stored for it has been taken", rc.r.cfg.Agent)
+	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of the data stored for it has been taken", rc.r.cfg.Agent)
 }

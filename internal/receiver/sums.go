@@ -109,7 +109,7 @@ func (w *writer) settleSum(c *file) error {
 // unread handles a file that could not be read back for its digest.
 func (w *writer) unread(c *file, err error) error {
 	if !errors.Is(err, digest.ErrPrefix) {
-		return transfer.Errorf(transfer.KindBusy, "%s cannot read back what it has of %s: %w", w.r.cfg.Agent, w.to.path(c.begin), err).
+		return transfer.Errorf(transfer.KindBusy, "%s cannot read back its part of %s: %w", w.r.cfg.Agent, w.to.path(c.begin), err).
 			WithHint("look at its disk; the transfer goes on by itself")
 	}
 	w.log.Warn("temporary file has changed; restarting item", "item", c.item, "error", err)

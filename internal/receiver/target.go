@@ -211,7 +211,7 @@ func mayAppend(p place.Target, o *transfer.Options) error {
 	if _, can := p.(place.Appender); can || !o.Append() {
 		return nil
 	}
-	return transfer.Errorf(transfer.KindUsage, "the destination cannot append: it has no files whose end could be written to").
+	return transfer.Errorf(transfer.KindUsage, "the destination cannot append: it keeps no files").
 		WithHint("choose another --if-exists than append")
 }
 

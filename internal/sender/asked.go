@@ -332,7 +332,7 @@ func (c *Config) checkRemoval(q *transfer.Request, items []transfer.RequestItem,
 		case dir != "" && archives:
 			err = a.MayArchive(&w, dir)
 		default:
-			err = transfer.Errorf(transfer.KindUsage, "%s cannot delete what it sends, nor archive it", c.Agent).WithHint("leave out --delete-source and --archive")
+			err = transfer.Errorf(transfer.KindUsage, "%s cannot delete or archive its source files", c.Agent).WithHint("leave out --delete-source and --archive")
 		}
 		if err != nil {
 			return err

@@ -30,7 +30,7 @@ func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, err
 	}
 
 	if dataset && known == nil && q.FromRecords.IsZero() {
-		return nil, transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are like", source).
+		return nil, transfer.Errorf(transfer.KindMalformed, "the record attributes of the data set %s are unknown", source).
 			WithHint("give --from-recfm and --from-lrecl, or RECFM(FB),LRECL(80) after its name")
 	}
 

@@ -198,7 +198,7 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 		return &Verdict{Reason: e}, err
 	}
 	if e.Kind == transfer.KindLost {
-		e.Hint = "look at the destination, then submit what is missing as a new transfer"
+		e.Hint = "look at the destination, then submit the missing files as a new transfer"
 	}
 	return o.fail(e)
 }

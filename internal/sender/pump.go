@@ -77,7 +77,7 @@ func (e *laneError) Unwrap() error { return e.err }
 // Reasons to send a file again from its start.
 var (
 	errChanged = errors.New("the source has changed")
-	errDamaged = errors.New("what the destination has of it is not what was read")
+	errDamaged = errors.New("the data at the destination differs from the data that was read")
 )
 
 var errBroken = errors.New("it broke")
@@ -436,7 +436,7 @@ func (p *pump) resend(r resend) error {
 	case errors.As(err, &e) && e.Kind == transfer.KindUnreadable: // for example a failing disk; it was worth another try
 	default:
 		e = transfer.Errorf(transfer.KindChanging, "%s kept changing while it was read, %d times", r.it.Source, maxTries).
-			WithHint("send it when nobody writes to it")
+			WithHint("send it when no program writes to it")
 	}
 	return p.fail(r.item, r.it, e)
 }

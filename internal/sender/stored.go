@@ -103,7 +103,7 @@ func (o Stowing) hearStored(m *wire.Message) {
 		}
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
 		if bytes, past := o.live.cannotBe(m.Ack); (bytes || past) && !o.inherited {
-			o.doubt("an ACK of what was not sent")
+			o.doubt("an ACK of data that was not sent")
 			return
 		}
 		if o.live.acked(m.Ack) {
@@ -586,7 +586,7 @@ func (o Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err 
 	switch {
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
 		if bytes, past := o.live.cannotBe(m.Ack); bytes || past && !o.inherited {
-			o.doubt("an ACK of what was not sent")
+			o.doubt("an ACK of data that was not sent")
 			return false, nil, nil
 		}
 		return false, nil, o.acked(m.Ack)

@@ -49,7 +49,7 @@ func (t *Throttle) Set(tables map[transfer.AgentName]flow.Timetable) error {
 	}
 
 	if n := len(t.to) + more; n > MaxLimits {
-		return transfer.Errorf(transfer.KindTooLarge, "what is sent would be limited to %d agents, each by itself; the most is %d", n, MaxLimits).
+		return transfer.Errorf(transfer.KindTooLarge, "there would be limits for %d agents; the most is %d", n, MaxLimits).
 			WithHint("take limits away with --limit AGENT=off")
 	}
 

@@ -166,7 +166,7 @@ func (p *Program) Check(at CallPoint) error {
 			return Errorf(KindTooLarge, "the arguments of %s have more than %d bytes, the limit", at.Noun(), MaxProgramBytes)
 		}
 		if !utf8.ValidString(a) || strings.ContainsRune(a, 0) {
-			return bad("has a NUL, or what is not UTF-8, in argument %d", n+1)
+			return bad("has a NUL, or bytes that are not UTF-8, in argument %d", n+1)
 		}
 	}
 	for _, d := range []Duration{p.Timeout, p.Pause} {

@@ -248,7 +248,7 @@ func (s *Scope) check() error {
 	}
 
 	if s.Retry.Of.IsZero() {
-		return Errorf(KindUsage, "a retry does not say of which transfer")
+		return Errorf(KindUsage, "a retry does not name its transfer")
 	}
 
 	paths := s.Retry.Only

@@ -217,7 +217,7 @@ func (t *Rest) check() error {
 		return nil
 	}
 	if t.Items < 1 || t.Bytes < 2 || len(t.Sum) != 2*sha256.Size {
-		return Errorf(KindMalformed, "the request says of its other parts what cannot be")
+		return Errorf(KindMalformed, "the description of the other parts of the request is malformed")
 	}
 	if t.Bytes > MaxRequest {
 		return Errorf(KindTooLarge, "the parts of the request have %d bytes; the limit is %d", t.Bytes, MaxRequest)

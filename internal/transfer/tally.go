@@ -18,7 +18,7 @@ func checkTally(s string) error {
 		return nil
 	}
 	if b, err := hex.DecodeString(s); err != nil || len(b) != tallySize {
-		return Errorf(KindMalformed, "the sum %.40q of what must arrive is malformed; it has %d digits of hex", s, 2*tallySize)
+		return Errorf(KindMalformed, "the sum %.40q of the files to arrive is malformed; it has %d digits of hex", s, 2*tallySize)
 	}
 	return nil
 }

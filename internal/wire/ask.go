@@ -308,7 +308,7 @@ func ReadBody[T any, P interface {
 }](kind Kind, body json.RawMessage) (P, error) {
 	b := P(new(T))
 	if err := json.Unmarshal(body, b); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "%s says what cannot be read: %w", kind, err)
+		return nil, transfer.Errorf(transfer.KindMalformed, "the body of %s cannot be read: %w", kind, err)
 	}
 	if what := b.check(); what != "" {
 		return nil, transfer.Errorf(transfer.KindMalformed, "%s has %s", kind, what)

@@ -59,7 +59,7 @@ func (m *Message) check() error {
 	case m.Transfer.IsZero():
 		what = "no transfer ID"
 	case m.From == "":
-		what = "nobody that it is from"
+		what = "no sender"
 	case m.Open != nil:
 		what = m.Open.check()
 	case m.Accept != nil:

@@ -205,7 +205,7 @@ func TestLedgerStaysWhereItIs(t *testing.T) {
 	}{{here, ferryZ}, {onZ, []string{ferry}}} {
 		argv := append(append([]string{}, c.program...), "agent", "run", c.ledger, "--network", n.URL(), "--dir", n.State(c.ledger), "--root", n.Root(c.ledger))
 		text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-		if err == nil || !strings.Contains(string(text), "whose bytes have the other order") {
+		if err == nil || !strings.Contains(string(text), "with the other byte order") {
 			t.Errorf("%s takes the ledger of %s: %v, %s", filepath.Base(c.program[len(c.program)-1]), c.ledger, err, text)
 		}
 	}

@@ -56,7 +56,7 @@ func newRoot() *cobra.Command {
 	f := &flags{}
 	c := &cobra.Command{Use: "ferry-bench [flags] SCENARIO...", Short: "Measure Ferry, with other programs beside it",
 		Long: `Runs workloads over real Ferry processes on this host, each case in interleaved
-rounds, and writes what it measured into --out: report.jsonl, report.md, and
+rounds, and writes the results into --out: report.jsonl, report.md, and
 report.html, which is one page with charts. ` + "`ferry-bench ls`" + ` lists the scenarios;
 "all" is every one.`,
 		Example:           "  ferry-bench latency\n  ferry-bench --total 1G matrix peers\n  ferry-bench --short all",

@@ -29,7 +29,7 @@ type Signed struct {
 // open checks the note and reads its checkpoint.
 func (s *Signed) open(roots *identity.Roots) (Checkpoint, error) {
 	if s.Binding == nil {
-		return Checkpoint{}, transfer.Errorf(transfer.KindMalformed, "a checkpoint comes without saying whose key has signed it")
+		return Checkpoint{}, transfer.Errorf(transfer.KindMalformed, "a checkpoint comes without the binding of the key that has signed it")
 	}
 	p, err := s.Binding.As(identity.Coordination, roots)
 	if err != nil {
@@ -51,7 +51,7 @@ type Shown struct {
 // DecodeShown reads a Shown. The error is of KindMalformed.
 func DecodeShown(data []byte) (*Shown, error) {
 	s := new(Shown)
-	if err := decode(data, MaxShown, "what coordination shows of its log", s); err != nil {
+	if err := decode(data, MaxShown, "coordination's proof of its log", s); err != nil {
 		return nil, err
 	}
 	bad := s.V != version || len(s.Note) > MaxNote || len(s.Proof) > maxHashes || len(s.Runs) > maxRuns || s.Binding == nil || s.Binding.fits() != nil
@@ -59,7 +59,7 @@ func DecodeShown(data []byte) (*Shown, error) {
 		bad = bad || len(r.Proof) > maxHashes || r.Count < 1 || r.Count > MaxRun || r.Index < 0 || r.Index > maxRecords || r.First == 0 || r.First > maxRecords
 	}
 	if bad {
-		return nil, transfer.Errorf(transfer.KindMalformed, "what coordination shows of its log is of another version, or out of its ranges")
+		return nil, transfer.Errorf(transfer.KindMalformed, "coordination's proof of its log is of another version, or out of its ranges")
 	}
 	return s, nil
 }
@@ -101,11 +101,11 @@ func NewMemory(roots *identity.Roots, kept []byte) (*Memory, error) {
 	if kept == nil {
 		return m, nil
 	}
-	if err := decode(kept, MaxMemory, "what is kept of the audit log's checkpoints", m); err != nil {
+	if err := decode(kept, MaxMemory, "the record of the audit log's checkpoints", m); err != nil {
 		return nil, err
 	}
 	if m.V != version || len(m.Forks) > maxForks {
-		return nil, transfer.Errorf(transfer.KindMalformed, "what is kept of the audit log's checkpoints is of another version, or out of its ranges")
+		return nil, transfer.Errorf(transfer.KindMalformed, "the record of the audit log's checkpoints is of another version, or out of its ranges")
 	}
 	if m.Last == nil {
 		return m, nil
@@ -122,7 +122,7 @@ func (m *Memory) Under(roots *identity.Roots) { m.roots = roots }
 // may its root.
 func (s *Signed) reopen() (Checkpoint, error) {
 	if s.Binding == nil || s.Binding.fits() != nil {
-		return Checkpoint{}, transfer.Errorf(transfer.KindMalformed, "a checkpoint was kept without what says whose key has signed it")
+		return Checkpoint{}, transfer.Errorf(transfer.KindMalformed, "a checkpoint was kept without the binding of the key that has signed it")
 	}
 	return OpenNote(s.Note, &Party{Name: s.Binding.Identity, ID: s.Binding.ID(), key: s.Binding.Key})
 }
@@ -191,7 +191,7 @@ func (m *Memory) differs(c Checkpoint, proof []tlog.Hash) (why string, anew bool
 	case m.Last == nil, h.Size == 0: // it has seen no record
 		return "", false
 	case c.Log != h.Log:
-		return fmt.Sprintf("coordination has begun another audit log: this agent has seen %s, and coordination now shows %s. What only the old log had is gone, by a loss or by somebody's hand", h, c), true
+		return fmt.Sprintf("coordination has begun another audit log: this agent has seen %s, and coordination now shows %s. Records that only the old log had are gone; it was lost or removed", h, c), true
 	case c.Size < h.Size:
 		return fmt.Sprintf("the audit log was put back or cut: this agent has seen %s, and coordination now shows %s", h, c), false
 	case c.Size == h.Size && c.Root != h.Root:
@@ -257,11 +257,11 @@ func (k *Key) State(m *Memory, now time.Time) (*Statement, error) {
 // DecodeStatement reads a Statement. The error is of KindMalformed.
 func DecodeStatement(data []byte) (*Statement, error) {
 	s := new(Statement)
-	if err := decode(data, MaxShown, "what a witness says", s); err != nil {
+	if err := decode(data, MaxShown, "the statement of a witness", s); err != nil {
 		return nil, err
 	}
 	if s.V != version || s.Binding == nil || s.Binding.fits() != nil || len(s.Forks) > maxForks {
-		return nil, transfer.Errorf(transfer.KindMalformed, "what a witness says is of another version, or out of its ranges")
+		return nil, transfer.Errorf(transfer.KindMalformed, "the statement of a witness is of another version, or out of its ranges")
 	}
 	return s, nil
 }

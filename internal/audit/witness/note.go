@@ -162,7 +162,7 @@ func openNote(data []byte, who ...note.Verifier) (*note.Note, error) {
 func (k *Key) Cosign(data []byte, now time.Time) ([]byte, error) {
 	text, ok := textOf(data)
 	if !ok {
-		return nil, transfer.Errorf(transfer.KindMalformed, "what is to be cosigned is no note")
+		return nil, transfer.Errorf(transfer.KindMalformed, "the data to cosign is no note")
 	}
 	s := k.party.signatory(algorithmCosignature)
 	s.private, s.at = k.private, now

@@ -118,7 +118,7 @@ func (k *Keeper) Vet(q *transfer.Request, principal string, atDest bool) error {
 func Runnable(r Runner, agent transfer.AgentName, at transfer.CallPoint, p *transfer.Program) error {
 	if r == nil {
 		return transfer.Errorf(transfer.KindProgram, "%s %s cannot be run: agent %s runs no programs", at.Noun(), p.Name, agent).
-			WithHint("start the agent with --programs DIR, the directory whose programs it may run")
+			WithHint("start the agent with --programs DIR, the directory of the programs that it may run")
 	}
 	_, err := r.Find(p.Name)
 	return err

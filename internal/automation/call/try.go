@@ -96,7 +96,7 @@ func (t *Try) verdict(res program.Result, err error) *transfer.Error {
 		e = transfer.Errorf(transfer.KindProgram, "%w", err)
 	}
 	if e.Hint == "" && e.Kind == transfer.KindProgram {
-		e = e.WithHint("`ferry audit show " + t.ID.String() + "` has what it wrote")
+		e = e.WithHint("`ferry audit show " + t.ID.String() + "` has its output")
 	}
 	return e
 }

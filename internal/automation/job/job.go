@@ -184,7 +184,7 @@ func (p *Put) Check() error {
 	case q.Rest != nil || q.Retry != nil || q.Tally != "":
 		return transfer.Errorf(transfer.KindMalformed, "the request of the job is in parts, a retry, or of another job")
 	case q.Removes() && len(p.To) > 1 && q.Checksum == "none":
-		return transfer.Errorf(transfer.KindUsage, "with --checksum none nobody knows whether a source has arrived everywhere, and --delete-source deletes it then").
+		return transfer.Errorf(transfer.KindUsage, "with --checksum none it is unknown whether a source has arrived everywhere, and --delete-source deletes it then").
 			WithHint("leave one of them out")
 	}
 	if _, is := q.Meta[MetaName]; is {

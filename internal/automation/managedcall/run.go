@@ -82,7 +82,7 @@ func (k *keeper) interrupted() error {
 				continue
 			}
 			why := transfer.Errorf(transfer.KindLost, "agent %s has ended while it ran the program %s, and does not know whether that has ended, and how", k.Agent, c.Program.Name).
-				WithHint("see what it has done before it is called again")
+				WithHint("find out its effects before you call it again")
 			if err := k.ended(t, c, &transfer.Ran{Code: -1, Attempt: c.Attempt}, why); err != nil {
 				return err
 			}

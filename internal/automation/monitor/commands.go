@@ -54,7 +54,7 @@ func (m *monitors) commands() map[wire.Kind]duty.Command {
 
 func readBody[T any](body json.RawMessage) (v T, err error) {
 	if err := json.Unmarshal(body, &v); err != nil {
-		return v, transfer.Errorf(transfer.KindMalformed, "what is said of a monitor cannot be read: %w", err)
+		return v, transfer.Errorf(transfer.KindMalformed, "the request about a monitor cannot be read: %w", err)
 	}
 	return v, nil
 }

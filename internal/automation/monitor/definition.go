@@ -221,7 +221,7 @@ func (d *Definition) checkRanges() error {
 	case d.Batch > maxBatch:
 		return transfer.Errorf(transfer.KindUsage, "a batch of %d files is out of range; it goes from 1 to %d", d.Batch, maxBatch)
 	case d.TriggerFile != nil && d.Batch > 1:
-		return transfer.Errorf(transfer.KindUsage, "a trigger file says what one transfer sends; it goes with no batch of %d files", d.Batch)
+		return transfer.Errorf(transfer.KindUsage, "a trigger file names the files of one transfer; it goes with no batch of %d files", d.Batch)
 	case d.Condition.Kind == ConditionNoMatch && (d.TriggerFile != nil || d.Batch > 1):
 		return transfer.Errorf(transfer.KindUsage, "the condition nomatch triggers when no file is there; it goes with no batch and no trigger file")
 	}

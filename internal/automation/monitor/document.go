@@ -112,7 +112,7 @@ func (d *Definition) takeContents(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 
 	one := &task.Set.Items[0]
 	if len(task.Set.Items) != 1 || !strings.EqualFold(string(one.Source.File.Path), contentSource) {
-		return nil, transfer.Errorf(transfer.KindUsage, "the lines of a trigger file say what is sent; the task has one item, whose source is %s", contentSource)
+		return nil, transfer.Errorf(transfer.KindUsage, "the lines of a trigger file name the files to send; the task has one item, with the source %s", contentSource)
 	}
 	d.TriggerFile = &TriggerFile{DestFirst: m.Contents.Order == "destsrc", Regex: m.Contents.Regex}
 	one.Source.File.Path, one.Source.Recursive = theFile, false
@@ -267,7 +267,7 @@ func (d *Definition) same(text []byte) error {
 	was, asked := alike(*d)
 	is, asks := alike(again.Definition)
 	if was != is || asked != asks {
-		return transfer.Errorf(transfer.KindUsage, "the XML of MQ MFT has no word for all of what monitor %s says", d.Name).WithHint("`ferry monitor export` writes it in JSON")
+		return transfer.Errorf(transfer.KindUsage, "the XML of MQ MFT has no word for a part of monitor %s", d.Name).WithHint("`ferry monitor export` writes it in JSON")
 	}
 	return nil
 }

@@ -185,7 +185,7 @@ func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 		"are of two types":                                      {condition: `<fileMatch><pattern type="regex">x</pattern><exclude type="wildcard">y</exclude></fileMatch>`},
 		"there is no variable QueueName":                        {dest: ` type="file"><file>${QueueName}</file>`},
 		"speaks of a file, and the condition nomatch":           {condition: `<fileNoMatch/>`},
-		"whose source is ${contentSource}":                      {more: lines},
+		"with the source ${contentSource}":                     {more: lines},
 		"has more than ${contentDestination}":                   {more: lines, source: `><file>${contentSource}</file>`, dest: ` type="file"><file>/x/${contentDestination}</file>`},
 		"it has one for the source":                             {more: `<triggerContentFormat>x</triggerContentFormat>`, source: `><file>${contentSource}</file>`},
 		"is no name of one, or is there twice":                  {more: `<defaultVariables><variable key="a">1</variable><variable key="A">2</variable></defaultVariables>`},

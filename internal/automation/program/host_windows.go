@@ -25,7 +25,7 @@ func refuseScript(file string, args []string) error {
 	case ".bat", ".cmd":
 		if len(args) > 0 {
 			return transfer.Errorf(transfer.KindProgram, "the batch file %s cannot be given arguments: %w", filepath.Base(file), errors.New("a shell would interpret them")).
-				WithHint("give it none; what it needs to know of the transfer is in its environment")
+				WithHint("give it none; its environment describes the transfer")
 		}
 	}
 	return nil

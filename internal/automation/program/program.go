@@ -173,7 +173,7 @@ func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
 	case transfer.KindOf(err).Waits():
 		return res, err
 	}
-	return res, d.bad(c.Name, plain(err)).WithHint("see whether it is executable, and what its first line names is there")
+	return res, d.bad(c.Name, plain(err)).WithHint("check that it is executable, and that the interpreter of its first line exists")
 }
 
 func environment(more []string) (env []string) {

@@ -53,7 +53,7 @@ func WordsOf(s *mftxml.Schedule) (*Words, error) {
 	case s.Start == "":
 		return nil, transfer.Errorf(transfer.KindDocument, "the XML document has a <schedule> without <submit>, the time of the first transfer")
 	case s.TimeBase == "admin" && s.Zone == "":
-		return nil, transfer.Errorf(transfer.KindDocument, `the XML document has <submit timebase="admin">, and does not say in which time zone that is`).WithHint(`write timezone="Europe/London", or another timebase`)
+		return nil, transfer.Errorf(transfer.KindDocument, `the XML document has <submit timebase="admin"> without its time zone`).WithHint(`write timezone="Europe/London", or another timebase`)
 	case s.TimeBase == "utc":
 		if !slices.Contains([]string{"", "UTC", "Etc/UTC", "GMT"}, s.Zone) {
 			return nil, transfer.Errorf(transfer.KindDocument, `the XML document has <submit timebase="UTC" timezone="%.40s">, which are two time zones`, s.Zone)

@@ -71,7 +71,7 @@ func TestSchedulesInXMLThatAreRefused(t *testing.T) {
 	w := newWorld(t, "2026-03-02T14:00:00Z")
 	for schedule, says := range map[string]string{
 		``:                                  "<schedule> without <submit>",
-		`<submit>2026-03-10T21:00</submit>`: "does not say in which time zone",
+		`<submit>2026-03-10T21:00</submit>`: "without its time zone",
 		`<submit timebase="UTC" timezone="Europe/London">2026-03-10T21:00</submit>`:                                    "which are two time zones",
 		`<submit timebase="source" timezone="Mars/Olympus">21:00</submit>`:                                             `time zone "Mars/Olympus" is unknown`,
 		`<submit timebase="UTC">soon</submit>`:                                                                         `the time "soon" in its <schedule>`,

@@ -93,7 +93,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 			err = k.room(d, who.Principal)
 		}
 	case old.Principal != who.Principal:
-		err = transfer.Errorf(transfer.KindConflict, "%s has a schedule %s of somebody else", k.Agent, p.Name).WithHint("take another name")
+		err = transfer.Errorf(transfer.KindConflict, "%s has a schedule %s of another user", k.Agent, p.Name).WithHint("take another name")
 	case !p.Redefine:
 		err = transfer.Errorf(transfer.KindConflict, "%s has a schedule %s already", k.Agent, p.Name).WithHint("--redefine puts this one in its place")
 	}

@@ -59,7 +59,7 @@ func (p Plan) Times() (*Times, error) {
 		return nil, transfer.Errorf(transfer.KindUsage, "a schedule cannot end in the year %d", y).WithHint("leave --until out for one that does not end")
 	}
 	if t.wall, err = time.Parse(wallForm, p.Wall); err != nil && p.Every.calendar() {
-		return nil, transfer.Errorf(transfer.KindUsage, "the date and time %.40q from which days are counted is malformed; write it as %s", p.Wall, wallForm)
+		return nil, transfer.Errorf(transfer.KindUsage, "the date and time %.40q of the first day is malformed; write it as %s", p.Wall, wallForm)
 	}
 	switch {
 	case p.Every.IsZero() && (p.Count != 0 || !p.Until.IsZero()):

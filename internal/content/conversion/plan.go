@@ -71,7 +71,7 @@ func (p *Plan) records(q *transfer.Options, form transfer.Form, t Target) (err e
 	case !p.from.IsZero():
 		p.to = p.from
 	default:
-		err = transfer.Errorf(transfer.KindMalformed, "nothing says what the records of the data set %s are to be like", t.Dest).
+		err = transfer.Errorf(transfer.KindMalformed, "the record attributes of the data set %s are unknown", t.Dest).
 			WithHint("give --recfm and --lrecl, or RECFM(FB),LRECL(80) after its name")
 	}
 	return err

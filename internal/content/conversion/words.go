@@ -96,7 +96,7 @@ func CheckOptions(q *transfer.Options, dest transfer.Location) error {
 
 	dataset := dest.Place == transfer.Datasets
 	if q.LongLines != "" && q.ToRecords.IsZero() && !dataset {
-		return transfer.Errorf(transfer.KindUsage, "--long-lines says what becomes of lines that are too long for a record, and the destination has no records").
+		return transfer.Errorf(transfer.KindUsage, "--long-lines is for lines that are too long for a record, and the destination has no records").
 			WithHint("give --recfm and --lrecl, or leave it out")
 	}
 

@@ -22,7 +22,7 @@ func TestMalformedFilesAreRefusedWithTheOffset(t *testing.T) {
 	for _, c := range []struct{ recfm, file, want string }{
 		{"RECFM(V),LRECL(10)", "\x00", "ends at byte 1 inside the descriptor word at byte 0"},
 		{"RECFM(V),LRECL(10)", ok + "\x00\x06\x00", "ends at byte 9 inside the descriptor word at byte 6"},
-		{"RECFM(V),LRECL(10)", ok + "\x00\x06\x00\x00", "ends at byte 10 inside record 2, whose descriptor word is at byte 6: 4 of its 6 bytes are there"},
+		{"RECFM(V),LRECL(10)", ok + "\x00\x06\x00\x00", "ends at byte 10 inside record 2, with its descriptor word at byte 6: 4 of its 6 bytes are there"},
 		{"RECFM(V),LRECL(10)", ok + "\x00\x06\x00\x00a", "5 of its 6 bytes are there"},
 		{"RECFM(V),LRECL(10)", ok + "\x00\x03\x00\x00", "the record descriptor word at byte 6 says 3 bytes; a record has 4 at least"},
 		{"RECFM(V),LRECL(10)", ok + "\x00\x00\x00\x00", "at byte 6 says 0 bytes"},

@@ -138,7 +138,7 @@ func (r *Reader) begin(size int) {
 	r.records++
 }
 
-const wrongFormat = "check RECFM and LRECL against what wrote the file"
+const wrongFormat = "check RECFM and LRECL against the program that wrote the file"
 
 func (r *Reader) checkBlock(at int64, length, least, most int) error {
 	bad := func(format string, args ...any) error {
@@ -190,7 +190,7 @@ func (r *Reader) Finish() error {
 	case r.in && r.a.Format.fixed():
 		return bad("the file ends at byte %d inside record %d, which begins at byte %d: %d of its %d bytes are there", r.off, r.records, r.began, r.size-r.left, r.size)
 	case r.in:
-		return bad("the file ends at byte %d inside record %d, whose descriptor word is at byte %d: %d of its %d bytes are there", r.off, r.records, r.began, word+r.size-r.left, word+r.size)
+		return bad("the file ends at byte %d inside record %d, with its descriptor word at byte %d: %d of its %d bytes are there", r.off, r.records, r.began, word+r.size-r.left, word+r.size)
 	case r.have > 0:
 		return bad("the file ends at byte %d inside the descriptor word at byte %d", r.off, r.off-int64(r.have))
 	case r.block > 0:

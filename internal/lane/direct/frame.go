@@ -221,7 +221,7 @@ func (w *wireConn) readHello() (*hello, error) {
 	}
 
 	if h.From == "" || h.To == "" || len(h.Token) != 2*tokenSize {
-		return nil, errors.New("it does not say who it is")
+		return nil, errors.New("it does not name itself")
 	}
 	return h, nil
 }

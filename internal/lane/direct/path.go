@@ -87,7 +87,7 @@ func (p *path) start() bool {
 
 var (
 	errClosed = errors.New("the direct lane is closed")
-	errUnused = errors.New("nobody uses it")
+	errUnused = errors.New("it is not in use")
 	errSilent = errors.New("it does not answer")
 	errOver   = errors.New("the epoch is given up")
 	errMoved  = errors.New("its address is no longer one of this host")

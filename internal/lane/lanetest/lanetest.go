@@ -49,7 +49,7 @@ func Test(t *testing.T, open func(t *testing.T) Network) {
 		name string
 		test func(t *testing.T, n Network)
 	}{
-		{"in order", inOrder}, {"as they were sent", asSent}, {"to whom they are for", addressed},
+		{"in order", inOrder}, {"as they were sent", asSent}, {"to their destinations", addressed},
 		{"many at once", manyAtOnce}, {"parted", parted},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
@@ -129,7 +129,7 @@ func check(t *testing.T, got []letter, of byte, size func(seq uint64) int, lossy
 		case seq != last+1 && !lossy:
 			t.Fatalf("message %d of transfer %d comes after message %d, and nothing was to be lost", seq, of, last)
 		case !bytes.Equal(l.message, message(of, seq, size(seq))):
-			t.Fatalf("message %d of transfer %d is not what was sent", seq, of)
+			t.Fatalf("message %d of transfer %d is not the one that was sent", seq, of)
 		}
 		last = seq
 	}
@@ -237,7 +237,7 @@ func addressed(t *testing.T, n Network) {
 	for name, b := range inboxes {
 		for _, l := range b.all() {
 			if p := sent[l.message[0]]; p.to != name || p.from != l.from {
-				t.Errorf("%s was given what %s sent to %s, as from %s", name, p.from, p.to, l.from)
+				t.Errorf("%s was given a message that %s sent to %s, as from %s", name, p.from, p.to, l.from)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (r *request) imported(d *mftxml.Document) (*mftxml.Document, error) {
 		}
 	}
 	if d.Monitor == nil {
-		r.bad("what -ix names is no monitor")
+		r.bad("the document of -ix is no monitor")
 		return nil, r.err
 	}
 	m := *d.Monitor

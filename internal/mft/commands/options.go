@@ -215,9 +215,9 @@ func why(option string) string {
 	case "p":
 		return "the network is that of FERRY_NETWORK or of the settings file"
 	case "m", "mm":
-		return "agents are found by their names, whatever queue manager they are at"
+		return "agents are found by their names, at any queue manager"
 	case "mquserid", "mqpassword", "nolpw":
-		return "you are who your identity says"
+		return "your identity has your user name"
 	case "mmd":
 		return "Ferry has no exits"
 	}

@@ -170,7 +170,7 @@ func (r *agentReader) places() {
 	case isUsers && !strings.EqualFold(on, "true") && !strings.EqualFold(on, "false"):
 		r.refuse(users, transfer.Errorf(transfer.KindUsage, "%.40q is neither true nor false", on))
 	case isRoot && strings.EqualFold(on, "true"):
-		r.refuse(sandbox, transfer.Errorf(transfer.KindUsage, "there is sandboxRoot beside userSandboxes=true, of which one can hold").WithHint("remove one of them"))
+		r.refuse(sandbox, transfer.Errorf(transfer.KindUsage, "there is sandboxRoot beside userSandboxes=true, and only one of them can hold").WithHint("remove one of them"))
 	case isRoot:
 		within = r.sandboxRoot(sandbox)
 	case strings.EqualFold(on, "true"):
@@ -207,7 +207,7 @@ func (r *agentReader) roots(home string, within []string) {
 		r.notes = append(r.notes, where)
 		return
 	case len(all) == 0:
-		where.Text = "nobody may read or write any file; give --root DIR"
+		where.Text = "no user may read or write any file; give --root DIR"
 		r.notes = append(r.notes, where)
 		return
 	case r.agent.Sandbox == nil:
@@ -260,7 +260,7 @@ func (r *agentReader) sandboxRoot(p Property) (within []string) {
 	for _, dir := range within {
 		for _, no := range denied {
 			if beneath(dir, no) {
-				r.refuse(p, transfer.Errorf(transfer.KindUsage, "%s is allowed, and !%s denies what is above it", dir, no).WithHint("remove one of them"))
+				r.refuse(p, transfer.Errorf(transfer.KindUsage, "%s is allowed, and !%s denies a directory above it", dir, no).WithHint("remove one of them"))
 				return nil
 			}
 		}
@@ -339,7 +339,7 @@ func (r *agentReader) userSandboxes(p Property, home string) (within []string) {
 		within = append(within, dirs...)
 	}
 	if r.bad {
-		r.refuse(p, transfer.Errorf(transfer.KindUsage, "UserSandboxes.xml has what Ferry's rules cannot say with the same decisions"))
+		r.refuse(p, transfer.Errorf(transfer.KindUsage, "Ferry's rules cannot express UserSandboxes.xml with the same decisions"))
 		return nil
 	}
 	r.rules(p, files)

@@ -54,9 +54,9 @@ const (
 	ofIdentities   = "the identities of the network take its place"
 	ofLine         = "Ferry finds it out from the line"
 	ofHeartbeats   = "heartbeats and live figures need no setting"
-	ofLog          = "the log goes to stderr (--log-level, --log-format), and what is done is in the audit log"
+	ofLog          = "the log goes to stderr (--log-level, --log-format), and the audit log has the operations"
 	ofExits        = "exits are not built"
-	ofQueues       = "queues are always there: the rules say who may read and write /queue:NAME"
+	ofQueues       = "queues are always there: rules permit reading and writing /queue:NAME"
 	ofStandby      = "the lock of the ledger decides which instance is active"
 	ofService      = "the host's service manager starts the process again"
 	ofDataSets     = "data sets lie beneath --record-root"
@@ -67,7 +67,7 @@ func agentKeys() map[string]key {
 	all := map[string]key{
 		"agentName":   {own: true, why: "NAME of ferry agent run"},
 		"agentDesc":   missed("", "agents have no description"),
-		"agentType":   {own: true, why: "STANDARD is what each agent is; of another type none is made"},
+		"agentType":   {own: true, why: "each agent is STANDARD; Ferry makes no agent of another type"},
 		"sandboxRoot": {own: true, why: "roots and rules"}, "userSandboxes": {own: true, why: "rules, out of UserSandboxes.xml"},
 		"transferRoot": {own: true, why: "the first root"},
 
@@ -91,11 +91,11 @@ func agentKeys() map[string]key {
 			return "true", nil
 		}},
 
-		"transferRecoveryTimeout":           missed("", "each request has its own: --recovery-timeout, 24h by default; `send: {recovery-timeout: …}` in the settings of those who send makes another default"),
+		"transferRecoveryTimeout":           missed("", "each request has its own: --recovery-timeout, 24h by default; `send: {recovery-timeout: …}` in the settings of the sending users changes the default"),
 		"maxFilesForTransfer":               missed("", "each request has its own limit, none by default: --max-files"),
 		"xmlConfigReloadInterval":           missed("", "the file of --sandbox is read when the agent starts"),
 		"authorityChecking":                 needless("the rules of the network always hold"),
-		"logAuthorityChecks":                needless("what is refused is in the audit log"),
+		"logAuthorityChecks":                needless("the audit log has refused requests"),
 		"additionalWildcardSandboxChecking": missed("false", "a file that a rule refuses fails, and not the whole transfer"),
 		"failTransferWhenCapacityReached":   missed("false", "a transfer waits for a destination without a free slot"),
 		"doNotUseTempOutputFile":            missed("false", "a file always lands under a temporary name first"),
@@ -220,7 +220,7 @@ func slashed(p string) (string, error) {
 	win := windows(p)
 	switch {
 	case strings.Contains(p, "$") || win && strings.Contains(p, "%"):
-		return "", transfer.Errorf(transfer.KindUsage, "%q has a variable of the environment", p).WithHint("write what it stands for")
+		return "", transfer.Errorf(transfer.KindUsage, "%q has a variable of the environment", p).WithHint("write its value")
 	case win:
 		p = strings.ReplaceAll(p, `\`, "/")
 	case strings.Contains(p, `\`):

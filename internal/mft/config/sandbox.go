@@ -61,9 +61,9 @@ func counted(patterns []string) string {
 	case 0:
 		return "nothing"
 	case 1:
-		return "what 1 pattern matches"
+		return "the matches of 1 pattern"
 	}
-	return fmt.Sprintf("what one of %d patterns matches", len(patterns))
+	return fmt.Sprintf("the matches of %d patterns", len(patterns))
 }
 
 // users returns the users of a sandbox in the form of a rule. In Ferry, names of users are in lower case.

@@ -78,7 +78,7 @@ func (t *Transfer) takeAround(q *transfer.Request) error {
 			case c.Size:
 				n, err := strconv.ParseInt(c.Value, 10, 32)
 				if err != nil {
-					return malformed("has a <fileSize> whose value is no number of bytes: %.40q", c.Value)
+					return malformed("has a <fileSize> with a value that is no number of bytes: %.40q", c.Value)
 				}
 				one.When, one.Size = transfer.TriggerSize, n*sizeUnits[c.Units]
 			case c.Comparison == "!=":

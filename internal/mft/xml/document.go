@@ -248,7 +248,7 @@ func (r *documentReader) request(e *element) {
 		}
 	}
 	if len(e.subs) != 1 {
-		r.bad(e, "<request> has %d elements; it has one, which says what is asked for", len(e.subs))
+		r.bad(e, "<request> has %d elements; it needs exactly one, the operation", len(e.subs))
 		return
 	}
 	switch sub := e.subs[0]; sub.name {
@@ -277,7 +277,7 @@ func (r *documentReader) originator(e *element) (o transfer.Originator) {
 	}
 	o.Host, o.User = r.textOf(names, "hostName"), r.textOf(names, "userID")
 	if r.textOf(names, "mqmdUserID") != "" || r.textOf(names, "webUserID") != "" || r.textOf(names, "webBrowser") != "" {
-		r.doc.Ignored = append(r.doc.Ignored, "what <originator> says beside host and user")
+		r.doc.Ignored = append(r.doc.Ignored, "all of <originator> but host and user")
 	}
 	r.done(names)
 	r.done(at)

@@ -18,7 +18,7 @@ func (d *Document) XML() ([]byte, error) {
 	w.b.WriteString(xml.Header)
 	switch {
 	case d.Monitor != nil && d.Monitor.Task == nil:
-		return nil, cannot("a monitor whose task is no transfer")
+		return nil, cannot("a monitor with a task that is no transfer")
 	case d.Monitor != nil:
 		w.monitor(d.Monitor)
 	default:

@@ -412,7 +412,7 @@ func TestWhatXMLCannotSay(t *testing.T) {
 		"%0Ab: it begins":          func(q *transfer.Request) { q.Meta = map[string]string{"a": "\nb"} },
 		"JobName beside":           func(q *transfer.Request) { q.Meta = map[string]string{jobKey: "x"} },
 		"records of files":         func(q *transfer.Request) { q.ToRecords = transfer.Records{RECFM: "FB", LRECL: 80} },
-		"all of what":              func(q *transfer.Request) { q.Options.Disposition = transfer.DispositionLeave },
+		"a part of":                func(q *transfer.Request) { q.Options.Disposition = transfer.DispositionLeave },
 	} {
 		q := good()
 		change(q)

@@ -57,13 +57,13 @@ func (d *Document) Lacks() error {
 // cannot be submitted: the keeper of schedules removes the schedule first.
 func (d *Document) Request(id transfer.ID) (*transfer.Request, error) {
 	if d.Transfer != nil && d.Transfer.Schedule != nil {
-		return nil, transfer.Errorf(transfer.KindNotBuilt, "the XML document has <schedule>, and nobody here keeps schedules")
+		return nil, transfer.Errorf(transfer.KindNotBuilt, "the XML document has <schedule>, and schedules are not supported here")
 	}
 	if err := d.Lacks(); err != nil {
 		return nil, err
 	}
 	if d.Template != nil {
-		return nil, malformed("is a template, with which no transfer begins").WithHint("`ferry import` makes a template of it")
+		return nil, malformed("is a template, and not a transfer").WithHint("`ferry import` makes a template of it")
 	}
 	if d.Transfer == nil {
 		return nil, malformed("asks for no transfer")

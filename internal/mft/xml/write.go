@@ -39,7 +39,7 @@ func same(text []byte, q *transfer.Request) error {
 		return err
 	}
 	if again.Submitted = q.Submitted; again.Hash() != q.Hash() {
-		return cannot("all of what this request says")
+		return cannot("a part of this request")
 	}
 	return nil
 }

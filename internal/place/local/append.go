@@ -153,7 +153,7 @@ func (c *commit) joinOne(ctx context.Context, w *work) {
 
 // baseChanged returns the error of an item that cannot be appended because its base changes.
 func baseChanged(p transfer.Path) *transfer.Error {
-	return wrap(transfer.KindChanging, nil, "see what else writes to it; a program that keeps it open must not",
+	return wrap(transfer.KindChanging, nil, "find the other program that writes to it; a program may not keep it open",
 		"%s changes while it is appended to", p)
 }
 
@@ -399,7 +399,7 @@ func (w *work) based() {
 }
 
 func notAppendable(p location) *transfer.Error {
-	return wrap(transfer.KindWrongType, syscall.ELOOP, "name what it leads to", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.path))
+	return wrap(transfer.KindWrongType, syscall.ELOOP, "name the target of the link", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.path))
 }
 
 // fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
@@ -426,7 +426,7 @@ func fits(l *Landing, d *Dir, p location, b *Beside) error {
 		return nil
 	}
 	return wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
-		"%s has %s, and what is to be appended has %s", transfer.Path(p.path), described(was), described(its))
+		"%s has %s, and the data to append has %s", transfer.Path(p.path), described(was), described(its))
 }
 
 // described returns the attributes of a sidecar as text for messages.

@@ -61,10 +61,10 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 		deep := w.Args[n].Recursive || strings.Contains(string(src.Path), "**")
 		named, inside := a.names(at)
 		if inside || deep && HostRules.beneath(at.path, from.path) || a.pat != nil && at.path == from.path {
-			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s sends, and would be sent with the next transfer", dir, src).WithHint(otherDir)
+			return transfer.Errorf(transfer.KindUsage, "the archive %s is among the files of %s, and would be sent with the next transfer", dir, src).WithHint(otherDir)
 		}
 		if named {
-			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s names, and would fail each later transfer as a directory", dir, src).
+			return transfer.Errorf(transfer.KindUsage, "the archive %s is among the names of %s, and would fail each later transfer as a directory", dir, src).
 				WithHint(otherDir + ", or only files with the pattern")
 		}
 		if l.may != nil {

@@ -186,7 +186,7 @@ func (l *Landing) besideOf(w *work) (d *Dir, name string, done func(), err error
 	}
 	lib := w.place.parent()
 	if lib.isRoot() {
-		return nil, "", nil, transfer.Errorf(transfer.KindOutsideRoot, "the library of %s is a root of the agent, beside which nothing can lie", w.in.Outcome.Path)
+		return nil, "", nil, transfer.Errorf(transfer.KindOutsideRoot, "the library of %s is a root of the agent, and no file can lie beside a root", w.in.Outcome.Path)
 	}
 	h, err := l.dir(lib.parent(), nil)
 	if err != nil {

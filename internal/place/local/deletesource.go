@@ -304,7 +304,7 @@ func (del *deletion) giveBack() error {
 	err := del.restore()
 	if err != nil {
 		return wrap(transfer.KindChanging, err, "look at it and move it to where it belongs",
-			"source %s was replaced while it was being %s, and what had replaced it is now %s beside it", del.path, del.done(), transfer.Path(del.aside))
+			"source %s was replaced while it was being %s, and the new file is now %s beside it", del.path, del.done(), transfer.Path(del.aside))
 	}
 	if err := del.sync(); err != nil {
 		return err

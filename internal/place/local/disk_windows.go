@@ -11,7 +11,7 @@ import (
 var platformLimits = []string{
 	"a directory is not synced; a name may be lost in a power cut",
 	"the change time of a source is not seen",
-	"whose a temporary is, is not checked",
+	"the owner of a temporary file is not checked",
 }
 
 // BootID names this boot of the host. It is empty where it cannot be known;

@@ -84,7 +84,7 @@ func sourceError(p transfer.Path, err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return wrap(transfer.KindMissing, err, "check its name", "source %s does not exist", p)
 	case errors.Is(err, syscall.ELOOP):
-		return wrap(transfer.KindWrongType, err, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
+		return wrap(transfer.KindWrongType, err, "name the target of the link", "source %s is a symbolic link, which is not followed", p)
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EISDIR):
 		return wrap(transfer.KindWrongType, err, "", "source %s is not a regular file", p)
 	case errors.Is(err, fs.ErrPermission):
@@ -118,7 +118,7 @@ func targetError(p transfer.Path, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: its name is too long for the file system", p)
 	case errors.Is(err, syscall.EPERM): // a right would not help
-		return wrap(transfer.KindUnwritable, err, "see whether it or its directory is immutable or somebody else's", "%s cannot be written: operation not permitted", p)
+		return wrap(transfer.KindUnwritable, err, "check the owner and the attributes (immutable) of it and of its directory", "%s cannot be written: operation not permitted", p)
 	case errors.Is(err, fs.ErrPermission):
 		return wrap(transfer.KindUnwritable, err, "let the agent's user write to the directory", "%s cannot be written: permission denied", p)
 	case failing(err):

@@ -24,7 +24,7 @@ func (f *FS) readForm(p transfer.Path, above bool) (*transfer.Form, error) {
 	}
 	s, err := record.DecodeSidecar(data)
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "what lies beside %s cannot be read: %w", p, err).WithHint("correct or remove it")
+		return nil, transfer.Errorf(transfer.KindMalformed, "the sidecar of %s cannot be read: %w", p, err).WithHint("correct or remove it")
 	}
 	return form(&s), nil
 }

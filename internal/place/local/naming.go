@@ -98,7 +98,7 @@ func (w *work) landed() {
 		w.l.fs.obstacles.gone(obstacle{of: w.l.cfg.Transfer, path: w.in.Outcome.Path})
 	case err == nil:
 		w.fail(wrap(transfer.KindMoved, nil, "look at it, and send the file again",
-			"%s was given its name, and what stands there is another file: somebody has replaced it, or its temporary file", w.in.Outcome.Path))
+			"%s got its name, and another file has that name now: another program has replaced it, or its temporary file", w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrNotExist):
 		w.named, w.in.Outcome.Taken, w.in.Outcome.Note = true, transfer.TakenProved, takenNote
 	default:

@@ -198,8 +198,8 @@ func (p *Partial) uncut(off int64) error {
 func (p *Partial) changed() *transfer.Error { return meddled(p.path()) }
 
 func meddled(p transfer.Path) *transfer.Error {
-	return wrap(transfer.KindUnwritable, nil, "find out who does that",
-		"the temporary file of %s was cut, replaced or removed by somebody else", p)
+	return wrap(transfer.KindUnwritable, nil, "find the program that changes it",
+		"the temporary file of %s was cut, replaced or removed by another program", p)
 }
 
 // writeAt writes all of b at off. It does not use or change the offset of the partial.

@@ -141,9 +141,9 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 func notRegular(p transfer.Path, t FileType) error {
 	switch t {
 	case TypeDir:
-		return wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", p)
+		return wrap(transfer.KindWrongType, nil, "use -r to send its files", "source %s is a directory", p)
 	case TypeLink:
-		return wrap(transfer.KindWrongType, nil, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
+		return wrap(transfer.KindWrongType, nil, "name the target of the link", "source %s is a symbolic link, which is not followed", p)
 	}
 	return wrap(transfer.KindWrongType, nil, "", "source %s is a device, socket or pipe; only regular files are sent", p)
 }

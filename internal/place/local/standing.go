@@ -239,7 +239,7 @@ func (f *rooted) replacement(r *root) error {
 
 	if !r.spec.Mounted {
 		if st.Dev != r.id.dev {
-			return away(r, "another file system is there than when the agent started", "undo that, or start the agent again to use what is there now")
+			return away(r, "another file system is there than when the agent started", "mount the former file system, or start the agent again to use the present one")
 		}
 		return nil
 	}
@@ -327,7 +327,7 @@ type movedError struct {
 }
 
 func (e *movedError) Error() string {
-	return fmt.Sprintf("directory %s is not what it was: %s", transfer.Path(e.dir), reason(e.err))
+	return fmt.Sprintf("directory %s has changed: %s", transfer.Path(e.dir), reason(e.err))
 }
 
 func (e *movedError) Unwrap() error { return e.err }

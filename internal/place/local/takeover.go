@@ -66,7 +66,7 @@ func (h *heir) copyOf(name string) (*Partial, error) {
 		return nil, err
 	}
 	if st.Type != TypeFile || st.Nlink != 1 || !st.mine() || st.Size < h.at {
-		return nil, errors.New("what another instance has left is not a file that this agent made")
+		return nil, errors.New("the temporary file of another instance is not a file that this agent made")
 	}
 
 	temp := l.temp(h.item)

@@ -388,7 +388,7 @@ func (w *walker) top(e *entry, name string, after []string) error {
 }
 
 func directoryArgument(src transfer.Path) error {
-	return wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", src)
+	return wrap(transfer.KindWrongType, nil, "use -r to send its files", "source %s is a directory", src)
 }
 
 // An entry is one name in an open directory.
@@ -609,6 +609,6 @@ func (f *FS) setDown(d *Dir) (again func() error, err error) {
 			}
 			now.close()
 		}
-		return wrap(transfer.KindBusy, err, "the walk goes on by itself with what is there", "%s was moved while it was being read", transfer.Path(d.path))
+		return wrap(transfer.KindBusy, err, "the walk goes on by itself with the files that are there", "%s was moved while it was being read", transfer.Path(d.path))
 	}, nil
 }

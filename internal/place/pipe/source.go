@@ -198,7 +198,7 @@ func (s *Source) readAt(b []byte, at int64) (int, error) {
 	end := s.from + int64(len(s.kept))
 	switch {
 	case at < s.from:
-		return 0, transfer.Errorf(transfer.KindUnreadable, "standard input cannot be read again from byte %d: what comes before byte %d is gone", at, s.from)
+		return 0, transfer.Errorf(transfer.KindUnreadable, "standard input cannot be read again from byte %d: the bytes before byte %d are gone", at, s.from)
 	case at < end:
 		n := copy(b, s.kept[at-s.from:])
 		if at+int64(n) == end && s.err == io.EOF {

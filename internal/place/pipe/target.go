@@ -124,7 +124,7 @@ func (l *landing) Reopen(_ uint64, _ place.Staging, point []byte) (place.Part, e
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	if n <= 0 || n != len(point)-1 || at > uint64(l.t.written) {
-		return nil, transfer.Errorf(transfer.KindMissing, "standard output does not have what the resume point says")
+		return nil, transfer.Errorf(transfer.KindMissing, "standard output does not have the bytes up to the resume point")
 	}
 	return &part{t: l.t, at: int64(at)}, nil
 }

@@ -17,7 +17,7 @@ func only(word string, rights ...transfer.Authority) place.Permit {
 				return nil
 			}
 		}
-		return transfer.Errorf(transfer.KindDenied, "nobody may %s %s", right, path)
+		return transfer.Errorf(transfer.KindDenied, "no agent may %s %s", right, path)
 	}
 }
 

@@ -49,7 +49,7 @@ func testWalk(t *testing.T, p *Fixture) {
 
 	bad := slices.IndexFunc(items, func(it transfer.Item) bool { return it.Type == transfer.ItemBad })
 	if bad < 0 || items[bad].Err == nil || items[bad].Err.Kind != transfer.KindMissing || args[bad] != 1 {
-		t.Errorf("what is missing is not said: %+v", items)
+		t.Errorf("the missing file is not reported: %+v", items)
 	}
 
 	again, _ := p.Again()
@@ -109,7 +109,7 @@ func testRead(t *testing.T, p *Fixture) {
 		must(t, f.Close())
 		again := p.open(t, name)
 		if again.Facts().Version != facts.Version {
-			t.Error("the version of what has not changed is another")
+			t.Error("the version of an unchanged file is another")
 		}
 		must(t, again.Close())
 	}
@@ -127,7 +127,7 @@ func testChange(t *testing.T, p *Fixture) {
 	must(t, f.Close())
 	f = p.open(t, "x")
 	if f.Facts().Version == was {
-		t.Error("what has changed has the same version")
+		t.Error("a changed file has the same version")
 	}
 	must(t, f.Close())
 }

@@ -240,7 +240,7 @@ func (a *Address) check() error {
 	case a.At != "" && len(a.Between) == 0:
 		return a.bad("delimiter-at, and no delimiter")
 	case (a.Picked.Mark != "") != (a.Picked.Last > 0), a.Picked.Writer != "" && (a.Group == "" || a.Picked.Last == 0), (a.Picked.Group != "") != (a.Group == AnyGroup && a.Picked.Last > 0):
-		return a.bad("half of what says which messages were picked")
+		return a.bad("half of the description of the picked messages")
 	case a.Group != "" && a.After > 0:
 		return a.bad("a group, which is sent as a whole, and a message after which to begin")
 	case ways > 0 && a.OfSource():

@@ -129,7 +129,7 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 		case err != nil:
 			pending.Intents = append(pending.Intents, in)
 		case v == place.Redo:
-			return nil, transfer.Errorf(transfer.KindInternal, "what had arrived for %s is gone", in.Outcome.Path)
+			return nil, transfer.Errorf(transfer.KindInternal, "the arrived data for %s is gone", in.Outcome.Path)
 		default:
 			decided = append(decided, o)
 		}
@@ -252,7 +252,7 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 			return place.Redo, o, nil
 		case errors.Is(err, errGone):
 			l.left.Store(true)
-			o.Err = transfer.Errorf(transfer.KindMoved, "%d of %d messages of %s are in the queue %s, and what had arrived is gone", have.Messages, in.Messages, in.Name, to.Queue)
+			o.Err = transfer.Errorf(transfer.KindMoved, "%d of %d messages of %s are in the queue %s, and the arrived data is gone", have.Messages, in.Messages, in.Name, to.Queue)
 			return place.Moved, o, nil
 		case transfer.KindOf(err) == transfer.KindNoSpace && have.Messages == 0:
 			return 0, o, &fullError{err}
@@ -283,7 +283,7 @@ type storing struct {
 }
 
 // errGone reports that the arrived file is missing or has changed.
-var errGone = errors.New("what had arrived is gone")
+var errGone = errors.New("the arrived data is gone")
 
 func (s *storing) receipt() (wire.QueueReceipt, error) {
 	return s.queues.Receipt(context.Background(), s.item, s.in.Mark)

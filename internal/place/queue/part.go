@@ -25,9 +25,9 @@ func unstaged(err error) error {
 		return transfer.Errorf(transfer.KindNoSpace, "no inodes are left for files that arrive for queues: %w", err)
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		return transfer.Errorf(transfer.KindNoSpace, "there is no space for what arrives for queues: %w", err)
+		return transfer.Errorf(transfer.KindNoSpace, "there is no space for files that arrive for queues: %w", err)
 	}
-	return transfer.Errorf(transfer.KindUnwritable, "what arrives for queues cannot be kept: %w", err)
+	return transfer.Errorf(transfer.KindUnwritable, "files that arrive for queues cannot be kept: %w", err)
 }
 
 // A part is a file that arrives for a queue.

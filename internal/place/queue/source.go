@@ -458,7 +458,7 @@ func (f *file) whole() error {
 }
 
 func (f *file) changed() error {
-	return transfer.Errorf(transfer.KindChanging, "somebody else takes messages out of the queue %s: of %d that were there %d are left", f.of.Queue, f.of.Picked.Messages, f.messages)
+	return transfer.Errorf(transfer.KindChanging, "another program takes messages out of the queue %s: of %d that were there %d are left", f.of.Queue, f.of.Picked.Messages, f.messages)
 }
 
 // Unchanged reads the rest, for example messages without content.
@@ -545,7 +545,7 @@ func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again boo
 		return transfer.Errorf(transfer.KindMissing, "the messages that were sent are not in the queue %s any more", a.Queue)
 	case again && a.After > 0 && n < sent.Messages: // an earlier call has removed some, one by one
 	case n != sent.Messages || bytes != sent.Bytes:
-		return transfer.Errorf(transfer.KindChanging, "of the %d messages of the queue %s that were sent %d are there, and stay: somebody else takes them, too", sent.Messages, a.Queue, n)
+		return transfer.Errorf(transfer.KindChanging, "of the %d messages of the queue %s that were sent %d are there, and stay: another program takes them, too", sent.Messages, a.Queue, n)
 	}
 	failpoint.Hit("messages.before_take")
 	if err := s.queues.Take(ctx, a.span()); err != nil {

@@ -196,7 +196,7 @@ func (l *landing) open(item uint64, how int) (*part, error) {
 	f, err := os.OpenFile(filepath.Join(l.t.dir, name), how, 0o600)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, transfer.Errorf(transfer.KindMissing, "what had arrived for the queue %s is not there any more", l.to.Queue)
+		return nil, transfer.Errorf(transfer.KindMissing, "the arrived data for the queue %s is gone", l.to.Queue)
 	case err != nil:
 		return nil, unstaged(err)
 	}

@@ -31,7 +31,7 @@ func (n *notes) Heard(line string) {
 		if strings.Contains(text, "proxy CONNECT failed") { // which Channels.dial has noted
 			return
 		}
-		n.put(address, "nobody answers there: "+text)
+		n.put(address, "no queue manager answers there: "+text)
 		return
 	}
 	address, rest, ok := strings.Cut(line, " - lid:")
@@ -46,7 +46,7 @@ func (n *notes) Heard(line string) {
 func explainLeaf(text string) string {
 	switch {
 	case strings.Contains(text, "Loop detected"):
-		return "it closes a loop of channels: what is said would go round; remove one channel of the loop"
+		return "it closes a loop of channels, and messages would go round; remove one channel of the loop"
 	case strings.Contains(text, "maximum payload"), strings.Contains(text, "Maximum Payload"):
 		return "the queue managers differ in how large a message may be (max_payload)"
 	case strings.Contains(text, "Authorization Violation"), strings.Contains(text, "authentication"):

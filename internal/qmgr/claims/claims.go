@@ -25,7 +25,7 @@ func Read(c roles.Claims) (r Claims, err error) {
 	r.Data, all[2] = jwt.DecodeAccountClaims(c.Data)
 	r.System, all[3] = jwt.DecodeAccountClaims(c.System)
 	if err := errors.Join(all[:]...); err != nil {
-		return r, transfer.Errorf(transfer.KindMalformed, "what the authority has signed for queue managers cannot be read: %w", err)
+		return r, transfer.Errorf(transfer.KindMalformed, "the claims that the authority has signed for queue managers cannot be read: %w", err)
 	}
 	return r, nil
 }

@@ -126,6 +126,6 @@ func (m *Member) admitted(msg *nats.Msg) {
 	}
 	// Older claims, and this member's own ones coming back, are refused as a conflict.
 	if err := m.Admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
-		m.Store.Cfg.Log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
+		m.Store.Cfg.Log.Warn("cannot take the list of admitted identities of another member of the cluster", slog.Any("error", err))
 	}
 }

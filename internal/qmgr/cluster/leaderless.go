@@ -55,12 +55,12 @@ func (m *Member) removeOrphans(ctx context.Context, o *orphans) {
 		if p.leader != m.Store.Cfg.Name || !strings.HasPrefix(name, "FERRY_") {
 			continue
 		}
-		m.Store.Cfg.Log.Error("a queue has had no leader for long though every member of the cluster is there; it is made anew, and what was stored in it is lost",
+		m.Store.Cfg.Log.Error("a queue has had no leader for long though every member of the cluster is there; it is made anew, and its messages are lost",
 			"stream", name, "after", o.limit.String())
 		ctx, cancel := context.WithTimeout(ctx, streams.APITimeout)
 		if err := m.own.JS().DeleteStream(ctx, name); err != nil {
 			// The leader of the queue would have answered. The next look shows whether the queue has gone.
-			m.Store.Cfg.Log.Debug("nobody says that a queue was removed", "stream", name, slog.Any("error", err))
+			m.Store.Cfg.Log.Debug("no member confirms that a queue was removed", "stream", name, slog.Any("error", err))
 		}
 		cancel()
 	}

@@ -44,7 +44,7 @@ func (m *Member) Remember() {
 			was := accepted[cfg.Name]
 			wrong := was.Lost(cfg.Name, at)
 			if (at == streams.Mark{}) && was.Last > 0 {
-				wrong = "stream " + cfg.Name + " has gone: what was stored in it is lost"
+				wrong = "stream " + cfg.Name + " has gone: all its messages are lost"
 			}
 			if wrong == "" {
 				delete(since, cfg.Name)
@@ -64,7 +64,7 @@ func (m *Member) Remember() {
 			continue
 		}
 		if err := s.SaveMarks(disk.Marks{V: 1, Ended: false, Streams: now}); err != nil {
-			s.Cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+			s.Cfg.Log.Warn("the record of the queue manager's store cannot be written", slog.Any("error", err))
 			continue
 		}
 		s.Known = now

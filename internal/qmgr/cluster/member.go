@@ -124,7 +124,7 @@ func readNote(s *disk.Store) (n memberNote, err error) {
 		err = fmt.Errorf("it is of version %d", n.V)
 	}
 	if err != nil {
-		return n, transfer.Errorf(transfer.KindNoManager, "%s, which says of which cluster queue manager %s is a member, cannot be read: %w", notePath(s), s.Cfg.Name, err)
+		return n, transfer.Errorf(transfer.KindNoManager, "%s, the record of the cluster of queue manager %s, cannot be read: %w", notePath(s), s.Cfg.Name, err)
 	}
 	return n, nil
 }
@@ -165,7 +165,7 @@ func Join(cfg Config) (*Member, error) {
 	}
 	refuse := func(what, was, is string) (*Member, error) {
 		return nil, transfer.Errorf(transfer.KindUsage, "%s has the part of %s %s in a cluster, and not that of %s", s.Cfg.Dir, what, was, is).
-			WithHint("start it as what it was, or move that directory aside: a member without a store gets it from the others")
+			WithHint("start it with its former part, or move that directory aside: a member without a store gets it from the others")
 	}
 	switch {
 	case n.Cluster == "":
@@ -255,7 +255,7 @@ func (m *Member) handOver(ctx context.Context, opts *server.Options) error {
 	if err := os.RemoveAll(done); err != nil {
 		return err
 	}
-	s.Cfg.Log.Info("what was stored before there was a cluster has been handed over to it", "commands", n)
+	s.Cfg.Log.Info("the messages stored before the cluster was made have been handed over to it", "commands", n)
 	return os.Rename(dir, done)
 }
 
@@ -302,7 +302,7 @@ func (m *Member) Tend(opts *server.Options) {
 				m.Store.Cfg.Log.Debug("the queues of the cluster cannot be looked at", slog.Any("error", err))
 			} else if !handed {
 				if err = m.handOver(ctx, opts); err != nil && ctx.Err() == nil {
-					m.Store.Cfg.Log.Warn("what was stored before there was a cluster is not handed over yet", slog.Any("error", err))
+					m.Store.Cfg.Log.Warn("the messages stored before the cluster was made are not handed over yet", slog.Any("error", err))
 				}
 				handed = err == nil
 			}
@@ -407,7 +407,7 @@ func (m *Member) meet(names []string) {
 	m.Note = n
 	m.mu.Unlock()
 	if err := writeNote(m.Store, n); err != nil {
-		m.Store.Cfg.Log.Warn("who is a member of the cluster cannot be kept in mind", slog.Any("error", err))
+		m.Store.Cfg.Log.Warn("the list of members of the cluster cannot be written", slog.Any("error", err))
 	}
 }
 

@@ -49,7 +49,7 @@ func (m *Member) Remove(ctx context.Context, r errands.Removal) error {
 		return transfer.Errorf(transfer.KindNoManager, "most members of cluster %s have to be there to remove one: %s", cluster, m.Passing()).
 			WithHint("start those that are away and are to stay")
 	case len(p.leaderless) > 0:
-		return transfer.Errorf(transfer.KindNoManager, "cluster %s has queues that nobody leads, which may be kept by %s alone: %s", cluster, r.Name, strings.Join(p.leaderless, ", ")).
+		return transfer.Errorf(transfer.KindNoManager, "cluster %s has queues without a leader, which may be kept by %s alone: %s", cluster, r.Name, strings.Join(p.leaderless, ", ")).
 			WithHint("wait until `ferry ready` says nothing of them any more")
 	}
 	if err := m.askRemoval(ctx, r); err != nil {

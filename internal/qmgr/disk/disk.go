@@ -71,7 +71,7 @@ func Healthy(s *Store, log *Log) error {
 	if h.Error != "" {
 		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s is damaged: %s",
 			s.Cfg.Name, filepath.Join(s.Cfg.Dir, server.JetStreamStoreDir), h.Error).
-			WithHint("move that directory aside and start again; what agents have accepted is in their ledgers, not here")
+			WithHint("move that directory aside and start again; accepted transfers are in the ledgers of the agents, not here")
 	}
 	return nil
 }

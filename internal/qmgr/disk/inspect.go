@@ -68,7 +68,7 @@ func (s *Store) Inspect(opts *server.Options) error {
 	if _, err := os.Stat(filepath.Join(s.Cfg.Dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		for _, m := range was.Streams {
 			if m.Last > 0 {
-				s.Noticed("its store has gone: what was stored in it is lost")
+				s.Noticed("its store has gone: all its messages are lost")
 				break
 			}
 		}
@@ -162,7 +162,7 @@ func (s *Store) compare(was, now map[string]streams.Mark, unread map[string]bool
 		switch wrong := before.Lost(name, after); {
 		case unread[name] || before.Last == 0:
 		case after == streams.Mark{}:
-			s.Noticed("stream %s has gone: what was stored in it is lost", name)
+			s.Noticed("stream %s has gone: all its messages are lost", name)
 		case wrong != "":
 			s.Noticed("%s", wrong)
 		}
@@ -301,7 +301,7 @@ type badReader struct{ dir, name string }
 // dropReaders removes readers, which then begin at the start. Nothing is lost with them.
 func (s *Store) dropReaders(bad []badReader) error {
 	for _, r := range bad {
-		s.Noticed("%s cannot be read; what it stands for is read from the start", r.name)
+		s.Noticed("%s cannot be read; reading begins at the first message", r.name)
 		if err := os.RemoveAll(r.dir); err != nil {
 			return err
 		}

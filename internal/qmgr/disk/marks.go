@@ -40,7 +40,7 @@ func (s *Store) LoadMarks() Marks {
 		err = json.Unmarshal(data, &m)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.Noticed("what it remembers of its store cannot be read, so that a loss could not be told: %v", err)
+		s.Noticed("the record of its store cannot be read, so that a loss could not be noticed: %v", err)
 	}
 	return m
 }
@@ -63,7 +63,7 @@ func (s *Store) Taken() bool {
 	for _, p := range s.places {
 		if err := p.Check(); err != nil {
 			s.lost = transfer.Errorf(transfer.KindNoManager, "the directory of queue manager %s was taken away: %w", s.Cfg.Name, err).
-				WithHint("start it again; what agents have accepted is in their ledgers")
+				WithHint("start it again; accepted transfers are in the ledgers of the agents")
 			close(s.gone)
 			return true
 		}
@@ -139,7 +139,7 @@ func (s *Store) Remember() {
 			said = ""
 		} else if why := err.Error(); why != said { // once at each change
 			said = why
-			s.Cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+			s.Cfg.Log.Warn("the record of the queue manager's store cannot be written", slog.Any("error", err))
 		}
 		if over {
 			return
@@ -158,6 +158,6 @@ func (s *Store) Leave() {
 		return
 	}
 	if err := s.SaveMarks(Marks{1, true, s.Known}); err != nil {
-		s.Cfg.Log.Warn("what the queue manager remembers of its store cannot be written", slog.Any("error", err))
+		s.Cfg.Log.Warn("the record of the queue manager's store cannot be written", slog.Any("error", err))
 	}
 }

@@ -290,7 +290,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 		res.Owner = &o
 	case OpStore:
 		if e.Store == nil {
-			return res, transfer.Errorf(transfer.KindUsage, "what %s wants done with what is stored is missing", asker)
+			return res, transfer.Errorf(transfer.KindUsage, "the request of %s names no operation on stored data", asker)
 		}
 		var s streams.StoreResult
 		s, err = r.Store(ctx, asker, *e.Store)
@@ -317,7 +317,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 		res.Tokens = res.Tokens[:min(len(res.Tokens), MaxStrangers)]
 	case OpAdmit:
 		if e.Claims == nil || r.Admit == nil {
-			return res, transfer.Errorf(transfer.KindUsage, "the queue manager is not told by message whom to let in")
+			return res, transfer.Errorf(transfer.KindUsage, "the queue manager takes no list of admitted identities by message")
 		}
 		err = r.Admit(*e.Claims)
 	case OpMembers:
@@ -328,7 +328,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 		}
 	case OpRemove:
 		if e.Remove == nil || r.Remove == nil {
-			return res, transfer.Errorf(transfer.KindUsage, "there is no cluster of which somebody could be removed here")
+			return res, transfer.Errorf(transfer.KindUsage, "this queue manager is in no cluster, and cannot remove a member")
 		}
 		err = r.Remove(ctx, *e.Remove)
 	case OpNotice:
@@ -382,7 +382,7 @@ func (r *Registrar) Store(ctx context.Context, asker string, t streams.StoreTask
 		return r.Keeper.Store(ctx, asker, t)
 	}
 	if !slices.Contains(FarTasks, t.Do) || len(at) > streams.MaxToken || transfer.Token(at) != at {
-		return streams.StoreResult{}, transfer.Errorf(transfer.KindUsage, "%.40q is not done at queue manager %.80q with what is stored", t.Do, at)
+		return streams.StoreResult{}, transfer.Errorf(transfer.KindUsage, "%.40q cannot be done with data stored at another queue manager, %.80q", t.Do, at)
 	}
 	res, err := f.AskStore(ctx, at, asker, t)
 	res.At = at

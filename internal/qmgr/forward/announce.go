@@ -157,7 +157,7 @@ func (a *Announcer) Announced(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var x Announcement
 	if data := errands.Unpacked(m.Data); len(token) > streams.MaxToken || len(data) > MaxAnnouncement {
-		a.f.quiet.Warn("what a queue manager says of itself is too long, and is not heard", "queue_manager", errands.Shortened(token, streams.MaxToken), "bytes", len(data))
+		a.f.quiet.Warn("the announcement of a queue manager is too long, and is ignored", "queue_manager", errands.Shortened(token, streams.MaxToken), "bytes", len(data))
 		return
 	} else if json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(x.Domain) > streams.MaxToken || x.Instance == a.instance {
 		return
@@ -181,7 +181,7 @@ func (a *Announcer) Announced(m *nats.Msg) {
 
 	switch twins := token == transfer.Token(a.f.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < ManagerGone && o.twin.Equal(now); {
 	case twins:
-		a.f.noticed("two queue managers are called %s: give one of them another name (--name), as what is stored for one reaches the other", x.Name)
+		a.f.noticed("two queue managers are called %s: give one of them another name (--name); messages for one reach the other", x.Name)
 	case o.ahead.Abs() > errands.MaxClockOff:
 		a.f.noticed("%s", clockOff(o))
 	case x.MaxPayload != streams.MaxPayload:

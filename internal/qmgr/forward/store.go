@@ -31,7 +31,7 @@ func (t *FarTask) check() error {
 		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
 	}
 	if !slices.Contains(errands.FarTasks, t.Task.Do) && t.Task.Do != streams.StoreClear {
-		return transfer.Errorf(transfer.KindDenied, "nobody at another queue manager has done %.40q here with what is stored", t.Task.Do)
+		return transfer.Errorf(transfer.KindDenied, "another queue manager may not do %.40q with data stored here", t.Task.Do)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (f *Forwarder) shelve(m *nats.Msg) {
 		ok = named && asker == from && answerer == errands.StoreToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
 	}
 	if err != nil || !ok {
-		f.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "what is to be stored for an agent cannot be read", "error", err)
+		f.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "a message to be stored for an agent cannot be read", "error", err)
 		return
 	}
 	class, to := wire.ClassOf(subject)

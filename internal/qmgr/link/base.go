@@ -170,9 +170,9 @@ func refused(c *Base, err error) error {
 			Text: fmt.Sprintf("the queue manager at %s belongs to another network: to %s, and not to %s", c.Where, other.Network, who.Network),
 			Hint: "check the address; where its directory was lost, restore that from its backup; to join its network, have a token made there with `ferry token create`"}
 	case errors.As(err, &e) && e.Kind == transfer.KindDenied:
-		return transfer.Errorf(transfer.KindDenied, "what answers at %s is no queue manager of the network %s: %w", c.Where, who.Network, err)
+		return transfer.Errorf(transfer.KindDenied, "the server at %s is no queue manager of the network %s: %w", c.Where, who.Network, err)
 	case errors.As(err, &header):
-		return transfer.Errorf(transfer.KindDenied, "what answers at %s speaks without TLS: it is no queue manager of the network %s", c.Where, who.Network)
+		return transfer.Errorf(transfer.KindDenied, "the server at %s speaks without TLS: it is no queue manager of the network %s", c.Where, who.Network)
 	case errors.As(err, &op) && op.Op == "remote error", isRefusal(err):
 		return transfer.Errorf(transfer.KindDenied, "the queue manager at %s refuses the identity %s: %w", c.Where, who, err).
 			WithHint("it may have been revoked or have ended; a new one comes with a token of `ferry token create`")

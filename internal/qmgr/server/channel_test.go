@@ -279,7 +279,9 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 		qmgrtest.NoLeaks(t)
 		at := qmgrtest.FreePort(t)
 		two := linked(t, nil, "TWO", channel.Channel{Name: "ONE", URL: "nats://" + at})
-		qmgrtest.Eventually(t, "it is said", func() bool { return strings.Contains(two.Channels().List()[0].Reason, "nobody answers there") })
+		qmgrtest.Eventually(t, "it is said", func() bool {
+			return strings.Contains(two.Channels().List()[0].Reason, "no queue manager answers there")
+		})
 	})
 	t.Run("clock", func(t *testing.T) {
 		one := linked(t, nil, "ONE")

@@ -47,8 +47,8 @@ var externalConfig = template.Must(template.New("").Parse(`# The queue manager {
 server_name: {{.Quoted}}
 listen: {{.Listen}}
 
-# Who is in the network: what its authority has signed. It writes to the resolver's directory
-# whom it has revoked, through the system account.
+# Identities of the network, as its authority has signed them. The authority writes revocations to the
+# resolver's directory, through the system account.
 operator: {{.Operator}}
 system_account: {{.System}}
 resolver: { type: full, dir: {{.Resolver}}, allow_delete: false, interval: "2m" }
@@ -80,9 +80,9 @@ jetstream: {
 }
 {{- with .Cluster}}
 
-# The other members of the cluster, by routes with TLS. Who is there must have one of the keys that are
-# pinned: each certificate of the network would do otherwise, also that of an agent. For the same reason
-# the names of hosts have no part in it ("insecure").
+# The other members of the cluster, by routes with TLS. A member must have one of the pinned keys. Without
+# them each certificate of the network would be accepted, also that of an agent. For the same reason
+# the names of hosts are not compared ("insecure").
 cluster: {
   name: {{printf "%q" .Name}}
   listen: {{printf "%q" .Listen}}

@@ -110,13 +110,13 @@ func (s *Server) admit(c roles.Claims) error {
 	defer s.Admitting.Unlock()
 	before := s.account.Load()
 	if before.Account.Subject != r.Account.Subject || before.Data.Subject != r.Data.Subject {
-		return transfer.Errorf(transfer.KindConflict, "what was signed is for another network than that of queue manager %s", s.cfg.Name)
+		return transfer.Errorf(transfer.KindConflict, "the signed claims are for another network than that of queue manager %s", s.cfg.Name)
 	}
 	if before.Account.Issuer != r.Account.Issuer || before.Data.Issuer != r.Data.Issuer {
-		return transfer.Errorf(transfer.KindDenied, "what was sent to queue manager %s was not signed by the network's authority", s.cfg.Name)
+		return transfer.Errorf(transfer.KindDenied, "the claims sent to queue manager %s were not signed by the network's authority", s.cfg.Name)
 	}
 	if claims.Number(r.Account) < claims.Number(before.Account) || claims.Number(r.Data) < claims.Number(before.Data) {
-		return transfer.Errorf(transfer.KindConflict, "what was signed for queue manager %s is older than what it has", s.cfg.Name)
+		return transfer.Errorf(transfer.KindConflict, "the claims sent to queue manager %s are older than the claims that it has", s.cfg.Name)
 	}
 	now := &claims.Admission{Account: r.Account, Data: r.Data, SignedAccount: c.Account, SignedData: c.Data}
 	if claims.Same(before.Account, r.Account) && claims.Same(before.Data, r.Data) {

@@ -45,7 +45,7 @@ func Explain(err error, where, subject string, size int, limit int64) error {
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
-		return transfer.Errorf(transfer.KindUnreachable, "nobody listens on %s", subject)
+		return transfer.Errorf(transfer.KindUnreachable, "no receiver listens on %s", subject)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return silent(subject)
 	case errors.Is(err, nats.ErrMaxPayload):
@@ -56,8 +56,8 @@ func Explain(err error, where, subject string, size int, limit int64) error {
 		return transfer.Errorf(transfer.KindUnknownAgent, "%s", api.Description).
 			WithHint("`ferry agent ls` lists the agents; `ferry token create --agent NAME` enrols one")
 	case errors.As(err, &api) && IsFull(api) && strings.Contains(api.Description, "per subject"):
-		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full: what waits in it is not being read", subject).
-			WithHint("start the agent, or withdraw what waits for it")
+		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full: its agent does not read the messages", subject).
+			WithHint("start the agent, or withdraw the requests that wait for it")
 	case errors.As(err, &api) && IsFull(api):
 		return transfer.Errorf(transfer.KindNoSpace, "%s has no room for %s: %s", where, subject, api.Description)
 	case errors.Is(err, nats.ErrBadSubject):

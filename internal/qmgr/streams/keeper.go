@@ -209,7 +209,7 @@ func (l Library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerCon
 func (l Library) Standing(ctx context.Context, q Queue) (Standing, error) {
 	cons, err := l.JS().Consumer(ctx, string(q.Stream), q.Durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return Standing{}, transfer.Errorf(transfer.KindNotFound, "nobody has read from %s yet", q.Filter)
+		return Standing{}, transfer.Errorf(transfer.KindNotFound, "no agent has read from %s yet", q.Filter)
 	}
 	if err != nil {
 		return Standing{}, err

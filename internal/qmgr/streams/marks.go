@@ -24,9 +24,9 @@ func (was Mark) Lost(stream string, now Mark) string {
 	switch {
 	case was.Last == 0: // it had nothing
 	case !was.Created.IsZero() && !was.Created.Equal(now.Created):
-		return fmt.Sprintf("stream %s was made anew: what was stored in it may be lost", stream)
+		return fmt.Sprintf("stream %s was made anew: its earlier messages may be lost", stream)
 	case now.Last < was.Last:
-		return fmt.Sprintf("stream %s went back from message %d to message %d: what was stored in between is lost", stream, was.Last, now.Last)
+		return fmt.Sprintf("stream %s went back from message %d to message %d: the messages in between are lost", stream, was.Last, now.Last)
 	}
 	return ""
 }

@@ -192,7 +192,7 @@ func (l Library) Store(ctx context.Context, self string, t StoreTask) (res Store
 			return res, err
 		}
 	} else if t.Do != StoreIncoming && t.Do != StoreOutgoing && t.Do != StoreSent {
-		return res, transfer.Errorf(transfer.KindUsage, "nobody is named at the other side of what is stored")
+		return res, transfer.Errorf(transfer.KindUsage, "the request names no agent at the other end of the stored data")
 	}
 
 	info := s.CachedInfo()

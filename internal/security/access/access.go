@@ -71,7 +71,7 @@ func (j *Judge) Ready() error {
 }
 
 func (j *Judge) notYet() error {
-	return transfer.Errorf(transfer.KindBusy, "nothing has been heard yet of what the policy of the network %s allows", j.network).
+	return transfer.Errorf(transfer.KindBusy, "the policy of the network %s has not arrived yet", j.network).
 		WithHint("start the network's authority: `ferry up`, or `ferry authority run`")
 }
 

@@ -344,7 +344,7 @@ func (s *state) isRevoked(keys Keys) bool {
 // grant of the last day is signed again for the same time, without an act. The caller holds a.mu.
 func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateRequest) (identity.Grant, error) {
 	if n := a.state.names[name.String()]; n != nil && n.keys == act.Keys && n.role != act.Role {
-		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "%s is %s, and becomes %s with new keys only: what was signed for the old ones is good for days", name, n.role, act.Role)
+		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "%s is %s, and becomes %s with new keys only: certificates of the old keys stay valid for days", name, n.role, act.Role)
 	}
 	// New keys for a name revoke its old ones. There must always be room for intended revocations.
 	if n := a.state.names[name.String()]; n != nil && n.keys != act.Keys && !a.state.isRevoked(n.keys) && len(a.state.revocations(act.Time)) >= trust.MaxRevoked/2 {

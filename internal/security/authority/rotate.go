@@ -274,7 +274,7 @@ func (a *Authority) rotate(by string) error {
 	now := a.clock()
 	if a.old != nil {
 		if left := a.state.unrenewed(now); left > 0 && now.Before(a.state.rotation.at.Add(finishAfter)) {
-			return transfer.Errorf(transfer.KindBusy, "the rotation of %s is under way: %d identities may still be what the keys before it have signed", a.state.rotation.at.Format(time.DateOnly), left).
+			return transfer.Errorf(transfer.KindBusy, "the rotation of %s is under way: %d identities may still be signed by the keys before it", a.state.rotation.at.Format(time.DateOnly), left).
 				WithHint("identities are renewed by themselves; at the latest it is over on " + a.state.rotation.at.Add(finishAfter).Format(time.DateOnly))
 		}
 		if err := a.finish(by); err != nil {

@@ -104,8 +104,8 @@ func (t Token) ask(ctx context.Context, address string, body []byte) (identity.G
 // verify is nil where a chain leads to the token's root, and its own certificate is that of
 // the network's authority.
 func (t Token) verify(chain []*x509.Certificate, now time.Time) error {
-	other := transfer.Errorf(transfer.KindConflict, "what answers there is not the authority of the network %s: the token's secret was not shown to it", t.Network).
-		WithHint("find out who listens at that address")
+	other := transfer.Errorf(transfer.KindConflict, "the server there is not the authority of the network %s: the token's secret was not sent to it", t.Network).
+		WithHint("find out which program listens at that address")
 	at := slices.IndexFunc(chain, func(c *x509.Certificate) bool { return identity.RootHash(c) == t.Root })
 	if at < 1 {
 		return other

@@ -129,7 +129,7 @@ func OfToken(network, token string) (n Name, err error) {
 		err = n.Check()
 	}
 	if err != nil || n.Token() != token {
-		return Name{}, transfer.Errorf(transfer.KindMalformed, "%.200q is nobody's token", token)
+		return Name{}, transfer.Errorf(transfer.KindMalformed, "%.200q is no token of an identity", token)
 	}
 	return n, nil
 }

@@ -182,7 +182,7 @@ func (p *Policy) Compile() (*Rules, error) {
 		names += len(raw.Who) + len(raw.For) + len(raw.Agents)
 		switch {
 		case raw.Name == "":
-			return nil, transfer.Errorf(transfer.KindUsage, "rule %d has no name, by which it could be told what decided", n+1)
+			return nil, transfer.Errorf(transfer.KindUsage, "rule %d has no name; decisions refer to rules by their names", n+1)
 		case seen[raw.Name]:
 			return nil, transfer.Errorf(transfer.KindUsage, "two rules are called %q", raw.Name)
 		}
@@ -193,7 +193,7 @@ func (p *Policy) Compile() (*Rules, error) {
 		}
 		r.rules = append(r.rules, c)
 		if patterns += len(c.read) + len(c.write) + len(c.except) + len(c.deny); patterns > maxPatterns {
-			return nil, transfer.Errorf(transfer.KindUsage, "the policy has more than %d patterns, each of which every path is held against", maxPatterns)
+			return nil, transfer.Errorf(transfer.KindUsage, "the policy has more than %d patterns, the limit", maxPatterns)
 		}
 		if users += len(c.who.users) + len(c.principals.users); users > maxUsers {
 			return nil, transfer.Errorf(transfer.KindUsage, "the policy has more than %d expressions for users", maxUsers)

@@ -188,7 +188,7 @@ func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err err
 	case d.Number < held.Number:
 		return false, transfer.Errorf(transfer.KindConflict, "trust document %d of the network %s came after %d: it is old", d.Number, h.network, held.Number)
 	case string(data) != string(raw):
-		return false, transfer.Errorf(transfer.KindConflict, "there are two trust documents %d of the network %s: somebody else has its key", d.Number, h.network)
+		return false, transfer.Errorf(transfer.KindConflict, "there are two trust documents %d of the network %s: another authority has its key", d.Number, h.network)
 	}
 	return false, nil
 }

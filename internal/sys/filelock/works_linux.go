@@ -120,7 +120,7 @@ func (m mount) refused() string {
 	}
 	switch {
 	case m.kind == "nfs":
-		return "version 3, whose locks are not given back when a host is gone; mount it as nfs4"
+		return "version 3, which keeps the locks of a host that is gone; mount it as nfs4"
 	case m.kind == "lustre" && !m.has("flock"):
 		return "mounted without flock, so that locks are refused or this host's alone"
 	}
@@ -131,5 +131,5 @@ func (m mount) refused() string {
 			}
 		}
 	}
-	return "of which it is not known that its locks keep other hosts out"
+	return "a file system without known locks between hosts"
 }

@@ -16,7 +16,7 @@ import (
 // soon bounds a wait.
 var soon = []string{"--recovery-timeout", "10s"}
 
-const notPermitted = " cannot be written: operation not permitted; see whether it or its directory is immutable or somebody else's"
+const notPermitted = " cannot be written: operation not permitted; check the owner and the attributes (immutable) of it and of its directory"
 
 // rootRefusals are the rows that only root can set up. Their agents still run as an ordinary user.
 var rootRefusals = []refusal{

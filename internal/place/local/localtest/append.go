@@ -35,7 +35,7 @@ func testAppend(t *testing.T, p *Place) {
 		t.Errorf("%+v, %+v, %q", o, o.Written, p.read(t, "log"))
 	}
 	if want := sum([]byte("two, without an end")); o.Digest != want || o.Size != 19 || string(o.Path) != p.at("log") {
-		t.Errorf("of what has come it says %+v", o)
+		t.Errorf("its outcome has %+v", o)
 	}
 
 	s, err := f.OpenSource("log")
@@ -51,7 +51,7 @@ func testAppend(t *testing.T, p *Place) {
 	must(t, p.WriteFile(p.at(local.TempName(7, 1, testID, 9)), []byte("what rots")))
 	_, err = l.Commit(t.Context(), []place.Pending{w})
 	if !errors.As(err, new(*place.AgainError)) || p.read(t, "log") != both {
-		t.Errorf("what came has rotted: %v, %q", err, p.read(t, "log"))
+		t.Errorf("damaged data was appended: %v, %q", err, p.read(t, "log"))
 	}
 
 	large := string(body(3<<20, 7))
@@ -158,7 +158,7 @@ func testAppendChanging(t *testing.T, p *Place) {
 				}
 			}
 			l := p.land(t, p.open(t), j, appending)
-			w, err := write(l, 1, name, []byte(" and what comes"))
+			w, err := write(l, 1, name, []byte(" and new data"))
 			must(t, err)
 			_, err = l.Commit(t.Context(), []place.Pending{w})
 			if !errors.As(err, new(*place.AgainError)) || transfer.KindOf(err) != transfer.KindChanging || len(j.outcomes)+len(j.committing) > 0 {
@@ -168,7 +168,7 @@ func testAppendChanging(t *testing.T, p *Place) {
 				t.Errorf("%q, not %q", got, want)
 			}
 			j.before = nil
-			if o := landOne(t, l, j, 1, name, " and what comes", 5); !o.OK() || p.read(t, name) != want+" and what comes" {
+			if o := landOne(t, l, j, 1, name, " and new data", 5); !o.OK() || p.read(t, name) != want+" and new data" {
 				t.Errorf("%+v, %q", o, p.read(t, name))
 			}
 		})

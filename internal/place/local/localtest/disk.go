@@ -274,7 +274,7 @@ func testSpace(t *testing.T, p *Place) {
 	st, err := p.Disk.Stat(f)
 	must(t, err)
 	if st.Size != 10 {
-		t.Errorf("what is reserved has become the size: %d", st.Size)
+		t.Errorf("the reserved space has become the size: %d", st.Size)
 	}
 	if err := p.Disk.Punch(f, 10, 1<<20); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
@@ -375,7 +375,7 @@ func testNoFollow(t *testing.T, p *Place) {
 
 	must(t, p.Disk.Unlink(d, "link"))
 	if !p.exists("file") {
-		t.Error("unlinking a link has taken what it leads to")
+		t.Error("unlinking a link has removed its target")
 	}
 
 	if real, err := p.Disk.Resolve(p.at("dirlink/x")); err != nil || real != p.at("sub/x") {

@@ -129,7 +129,7 @@ func recoveries() []recovery {
 		{name: "append, the file is gone", change: appending, old: true, crash: func(p *Place, _ string) error { return p.Remove(p.at(final)) },
 			verdict: place.Redo, temp: true},
 		{name: "append, temporary lost", change: appending, old: true, crash: lost, verdict: place.Redo, final: "old"},
-		{name: "append, done, and somebody has appended since", change: appending, old: true, crash: func(p *Place, temp string) error {
+		{name: "append, done, and another program has appended since", change: appending, old: true, crash: func(p *Place, temp string) error {
 			return errors.Join(renamed(p, temp), p.WriteFile(p.at(final), []byte("old"+whole+"more")))
 		}, verdict: place.Taken, final: "old" + whole + "more"},
 		{name: "process, same boot", change: process, crash: nothing, verdict: place.Done, final: whole},
