@@ -21,7 +21,7 @@ const eventsReader = "forward"
 // coordination has them. Agents send lost batches again.
 func (f *Forwarder) events() {
 	for {
-		to := f.coordinationAt()
+		to := f.Announcer.coordinationAt()
 		if to == "" || to == f.self || !f.leads(streams.StreamEvent) {
 			if !f.pause(forwardAgain) {
 				return

@@ -43,9 +43,9 @@ type Forwarder struct {
 	log   *slog.Logger
 	quiet *quiet.Log
 
-	secret  string
-	inboxes inboxCounter
-	*Announcer
+	secret    string
+	inboxes   inboxCounter
+	Announcer *Announcer
 
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
@@ -114,7 +114,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	f.Announcer = newAnnouncer(f)
 	desk := newForwardDesk(f)
 	hears := map[string]nats.MsgHandler{
-		wire.AllManagers:                      f.Announced,
+		wire.AllManagers:                      f.Announcer.Announced,
 		wire.AllForwarded(f.self):             desk.asked,
 		wire.AllForwarded(cfg.Channels.Token): desk.asked,
 		"ferry.command.*.*":                   f.stored,
@@ -151,7 +151,7 @@ func Start(cfg Config) (*Forwarder, error) {
 		f.tasks.Go(f.place)
 	}
 	f.tasks.Go(f.events)
-	f.tasks.Go(f.announce)
+	f.tasks.Go(f.Announcer.announce)
 	return f, nil
 }
 

@@ -92,7 +92,7 @@ func (f *Forwarder) StoredAt(t streams.StoreTask) string {
 
 // Others returns the tokens of the other queue managers that can be reached, and of the one that an identity is at.
 func (f *Forwarder) Others(token string) []string {
-	all := f.domains()
+	all := f.Announcer.domains()
 	if at := f.WhereIs(token); at != "" && at != f.self && !slices.Contains(all, at) {
 		all = append(all, at) // it may not have been heard yet
 	}

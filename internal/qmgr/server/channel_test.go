@@ -602,8 +602,8 @@ func TestLongNamesAreNotHeard(t *testing.T) {
 	long := strings.Repeat("M", 5000)
 	f := s.forwarder
 	f.Beat(&nats.Msg{Subject: "ferry.beat.A", Data: fmt.Appendf(nil, `{"beat":{"queue_manager":"%s"}}`, long)})
-	f.Announced(&nats.Msg{Subject: wire.ManagerSubject(long), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s"}`, long, long)})
-	f.Announced(&nats.Msg{Subject: wire.ManagerSubject("M"), Data: fmt.Appendf(nil, `{"v":1,"name":"M","domain":"%s","coordination":true}`, long)})
+	f.Announcer.Announced(&nats.Msg{Subject: wire.ManagerSubject(long), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s"}`, long, long)})
+	f.Announcer.Announced(&nats.Msg{Subject: wire.ManagerSubject("M"), Data: fmt.Appendf(nil, `{"v":1,"name":"M","domain":"%s","coordination":true}`, long)})
 	f.Beat(&nats.Msg{Subject: "ferry.beat.B", Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
 	if f.Places.Where("B") != "TWO" || len(f.Places.All) != 1 || len(f.Announcer.Others) != 0 {
 		t.Errorf("heard of %d agents and %d queue managers", len(f.Places.All), len(f.Announcer.Others))
@@ -617,7 +617,7 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	s := linked(t, nil, "ONE")
 	f := s.forwarder
 	say := func(name, more string) {
-		f.Announced(&nats.Msg{Subject: wire.ManagerSubject(name), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s","max_payload":%d%s}`, name, name, streams.MaxPayload, more)})
+		f.Announcer.Announced(&nats.Msg{Subject: wire.ManagerSubject(name), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s","max_payload":%d%s}`, name, name, streams.MaxPayload, more)})
 	}
 	knows := func(name string) bool {
 		f.Announcer.Mu.Lock()

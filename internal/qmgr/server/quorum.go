@@ -50,7 +50,7 @@ func (s *Server) Patience() time.Duration {
 func (s *Server) Members(ctx context.Context) ([]streams.Member, error) {
 	var linked []streams.Member
 	if s.forwarder != nil {
-		linked = s.forwarder.Linked()
+		linked = s.forwarder.Announcer.Linked()
 	}
 	if s.member == nil {
 		return append([]streams.Member{cluster.FiguresOf(s.Store, s.URL(), nil).Member}, linked...), nil

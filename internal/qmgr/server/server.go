@@ -389,7 +389,7 @@ func (s *Server) channelsConfig() channel.Config {
 			if s.forwarder == nil {
 				return 0
 			}
-			return s.forwarder.Waiting(s.forwarder.DomainOf(peer))
+			return s.forwarder.Waiting(s.forwarder.Announcer.DomainOf(peer))
 		}}
 }
 
