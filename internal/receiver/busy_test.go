@@ -19,7 +19,7 @@ func TestBusyHasTheNonceOfItsQuestion(t *testing.T) {
 			i.opening = 9
 			i.endEpoch(reason)
 		},
-		"a program runs": func(_ *Receiver, i *incoming) { (calling{i}).busy(&wire.Open{Nonce: 9}, transfer.PreDest) },
+		"a program runs": func(_ *Receiver, i *incoming) { i.post.running(&wire.Open{Nonce: 9}, transfer.PreDest) },
 	} {
 		r, id, said := resting(t)
 		answer(r, live(t, r, id))

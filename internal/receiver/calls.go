@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ferry/internal/ledger"
+	"ferry/internal/receiver/entry"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -73,12 +74,21 @@ func (c *underWay) kill(from transfer.AgentName, id transfer.ID) {
 	}
 }
 
-// A calling is an incoming transfer with the methods that start and stop its programs.
-type calling struct{ *incoming }
+// A posting runs the programs of one incoming transfer, and has the status of its post-destination program, which runs
+// once every item is decided.
+type posting struct {
+	r     *services
+	entry *entry.Entry
+	box   *mailbox
+
+	over    bool
+	failure *transfer.Error
+	due     time.Time // when it is checked again; zero: at once
+}
 
 // call returns the end of a program that has run, or starts it. It calls done once the end is on record.
-func (i calling) call(c *transfer.Call, done func()) (over bool, failure *transfer.Error, err error) {
-	r, k := i.r, callKey{i.from, i.id, c.At}
+func (p *posting) call(c *transfer.Call, done func()) (over bool, failure *transfer.Error, err error) {
+	r, k := p.r, callKey{p.entry.From, p.entry.ID, c.At}
 	if r.calls.has(k) {
 		return false, nil, nil
 	}
@@ -116,68 +126,24 @@ func vetPrograms(cfg *Config, q *transfer.Request, principal string) error {
 
 // before starts the pre-destination program, before the transfer is accepted. over reports that there is none, or that
 // it has ended well. An error is for the source.
-func (i calling) before(o *wire.Open) (over bool, err error) {
-	q := &o.Request
-	if q.Programs.At(transfer.PreDest) == nil {
-		return true, nil
-	}
-	if _, err := i.admitted(o); err != nil {
-		return false, err
-	}
-	buried := false
-	if err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		buried = t.EntombedOf(i.id, i.from)
-		return nil
-	}); err != nil {
-		return false, i.unwritable(err)
-	}
-	if buried {
-		return false, errBuried
+func (p *posting) before(o *wire.Open) (over bool, err error) {
+	switch cancelled, err := p.entry.Tomb.Entombed(); {
+	case err != nil:
+		return false, p.entry.Unwritable(err)
+	case cancelled:
+		return false, entry.ErrCancelled
 	}
 
-	r, w := i.r, &waiter{id: i.id, from: i.from}
-	c := *q
-	over, failure, err := i.call(&transfer.Call{At: transfer.PreDest, Request: &c, Principal: o.Principal}, func() { r.wake(w) })
+	r, w := p.r, &waiter{id: p.entry.ID, from: p.entry.From}
+	c := o.Request
+	over, failure, err := p.call(&transfer.Call{At: transfer.PreDest, Request: &c, Principal: o.Principal}, func() { r.wake(w) })
 	switch {
 	case err != nil:
-		return false, i.unwritable(err)
+		return false, p.entry.Unwritable(err)
 	case failure != nil:
 		return false, failure
 	}
 	return over, nil
-}
-
-// errBuried refuses a transfer that was cancelled before it began.
-var errBuried = transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
-
-// admitted checks that a transfer may come, and that its programs may run. It records a refusal in the audit.
-func (rc *record) admitted(o *wire.Open) (rules string, err error) {
-	if rules, err = rc.r.admit(o.Principal, rc.from, rc.id); err == nil {
-		err = vetPrograms(&rc.r.cfg, &o.Request, o.Principal)
-	}
-	rc.denied(o, err)
-	return rules, err
-}
-
-// denied records a refused transfer in the audit, if the error is of KindDenied.
-func (rc *record) denied(o *wire.Open, err error) {
-	if transfer.KindOf(err) == transfer.KindDenied {
-		rc.r.noteDenied(rc.id, rc.from, o.Principal, err)
-	}
-}
-
-// busy answers an OPEN while a program of the transfer runs here.
-func (i calling) busy(o *wire.Open, at transfer.CallPoint) {
-	m := busy(o, i.id, transfer.Errorf(transfer.KindBusy, "%s runs the %s program of the transfer", i.r.cfg.Agent, at))
-	m.Busy.Program = true
-	i.r.send(i.from, m)
-}
-
-// A posting is the status of the post-destination program, which runs once every item is decided.
-type posting struct {
-	over    bool
-	failure *transfer.Error
-	due     time.Time // when it is checked again; zero: at once
 }
 
 // next returns when the program is checked again; zero: never, or at once.
@@ -190,33 +156,32 @@ func (p *posting) next() time.Time {
 
 // posted reports whether the post-destination program has ended, or there is none. Otherwise it starts the program.
 // Until the program has ended, the source does not get the last batch of outcomes.
-func (i calling) posted() bool {
-	q := &i.rec.Request
-	if i.post.over || q.Programs.At(transfer.PostDest) == nil {
+func (p *posting) posted() bool {
+	q := &p.entry.In.Request
+	if p.over || q.Programs.At(transfer.PostDest) == nil {
 		return true
 	}
-	now := i.r.cfg.Clock.Now()
-	if now.Before(i.post.due) {
+	now := p.r.cfg.Clock.Now()
+	if now.Before(p.due) {
 		return false
 	}
-	i.post.due = now.Add(programAgain)
-	if i.r.cfg.Programs == nil {
-		i.post.over, i.post.failure = true, transfer.Errorf(transfer.KindProgram, "%s runs no programs", i.r.cfg.Agent)
+	p.due = now.Add(programAgain)
+	if p.r.cfg.Programs == nil {
+		p.over, p.failure = true, transfer.Errorf(transfer.KindProgram, "%s runs no programs", p.r.cfg.Agent)
 		return true
 	}
-	c := &transfer.Call{At: transfer.PostDest, Request: q, Principal: i.rec.Principal, State: i.rec.Counts.Ending(), Counts: i.rec.Counts, Into: i.rec.Resolution.Base}
-	over, failure, err := i.call(c, func() { i.box.control(&wire.Message{Kind: programEnded}) })
+	c := &transfer.Call{At: transfer.PostDest, Request: q, Principal: p.entry.In.Principal, State: p.entry.In.Counts.Ending(), Counts: p.entry.In.Counts, Into: p.entry.In.Resolution.Base}
+	over, failure, err := p.call(c, func() { p.box.control(&wire.Message{Kind: programEnded}) })
 	if err != nil {
-		i.log.Error("cannot read the ledger", "error", err)
+		p.entry.Log.Error("cannot read the ledger", "error", err)
 	}
-	i.post.over, i.post.failure = over, failure
+	p.over, p.failure = over, failure
 	return over
 }
 
-// forgetPrograms forgets the programs of a transfer that is over.
-func (rc *record) forgetPrograms(t *ledger.Tx, rec *ledger.Incoming) error {
-	if rc.r.cfg.Programs == nil || rec.Request.Programs == nil {
-		return nil
-	}
-	return rc.r.cfg.Programs.Forget(t, &rec.Request, true)
+// running answers an OPEN while a program of the transfer runs here.
+func (p *posting) running(o *wire.Open, at transfer.CallPoint) {
+	m := busy(o, p.entry.ID, transfer.Errorf(transfer.KindBusy, "%s runs the %s program of the transfer", p.r.cfg.Agent, at))
+	m.Busy.Program = true
+	p.r.send(p.entry.From, m)
 }

@@ -3,13 +3,15 @@ package receiver
 import (
 	"time"
 
-	"ferry/internal/ledger"
+	"ferry/internal/audit"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // due runs the timers that have expired.
 func (i *incoming) due(now time.Time) {
 	is := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
-	if i.rec == nil {
+	if i.entry.In == nil {
 		return
 	}
 
@@ -17,53 +19,46 @@ func (i *incoming) due(now time.Time) {
 		i.ack()
 	}
 
-	if is(i.com.grp.due) {
-		i.com.handOver()
-	}
+	i.w.Due(now)
 
-	if is(i.w.cp.due) {
-		i.w.startCheckpoint()
-	}
-
-	if is(i.ep.openDue) && i.ep.live && !i.ep.begun {
-		i.repeatOpening(now)
+	if is(i.ep.openDue) && i.ep.Live && !i.ep.begun {
+		if m := i.ep.repeat(now); m != nil {
+			i.r.send(i.from, m)
+		}
 	}
 
 	if is(i.shelf.trimDue) {
-		(taking{i}).trim(now, false)
+		i.shelf.trim(now, false)
 	}
 
 	if is(i.shelf.holeDue) && i.shelf.hole != "" {
-		(taking{i}).sayHole(i.rec.Epoch, i.shelf.hole)
+		i.shelf.sayHole(i.entry.In.Epoch, i.shelf.hole)
 	}
 
-	if is(i.com.offers.due) {
+	if is(i.offers.due) {
 		i.offer()
 	}
 
 	if is(i.post.due) && !i.post.over {
-		(calling{i}).posted()
+		i.post.posted()
 		i.offerNew()
 	}
 
-	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
+	if is(i.ep.silentAt) && i.ep.Live && i.ep.Stop == nil && i.r.heard.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
 		i.ep.silentAt = earlier(now.Add(sourceSilent), i.contact.at.Add(turnSilent)) // its other transfers use the link
 	}
 
-	if is(i.ep.silentAt) && i.ep.shelved && (taking{i}).comes(now) {
+	if is(i.ep.silentAt) && i.ep.Stored && i.r.shelves.comes(i.id, now) {
 		i.ep.silentAt = now.Add(sourceSilent)
 	}
 
-	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil {
+	if is(i.ep.silentAt) && i.ep.Live && i.ep.Stop == nil {
 		i.log.Info("source silent; slot released")
 		i.suspend(nil)
 	}
 
 	if i.contact.at.Sub(i.contact.noted) > contactEvery {
-		if err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-			i.r.heard(t, rec)
-			return nil
-		}); err != nil {
+		if err := i.entry.Heard(); err != nil {
 			i.log.Error("cannot write the ledger", "error", err)
 		} else {
 			i.contact.noted = i.contact.at
@@ -76,7 +71,7 @@ func (i *incoming) due(now time.Time) {
 	}
 
 	i.askOver(now)
-	if i.contact.silence(now) > i.rec.Deadline() && now.Sub(i.contact.since) > grace {
+	if i.contact.silence(now) > i.entry.In.Deadline() && now.Sub(i.contact.since) > grace {
 		i.giveUp()
 	}
 }
@@ -88,19 +83,15 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// heard records the present contact with the source in a ledger entry.
-func (r *Receiver) heard(t *ledger.Tx, rec *ledger.Incoming) {
-	rec.LastContact, rec.Heard = r.cfg.Clock.Now(), max(t.Running(), 1)
-}
-
 func (i *incoming) nextDue(now time.Time) time.Time {
 	next := now.Add(time.Minute)
-	if i.ep.again != "" && i.ep.live {
+	if i.ep.Again != "" && i.ep.Live {
 		if t := i.resynced.Add(resyncRepeat); t.Before(next) {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ep.ackDue, i.com.grp.due, i.w.cp.due, i.ep.openDue, i.com.offers.due, i.ep.silentAt, i.acquitAt, i.overDue, i.shelf.trimDue, i.shelf.holeDue, i.post.next()} {
+	commit, checkpoint := i.w.Dues()
+	for _, t := range []time.Time{i.ep.ackDue, commit, checkpoint, i.ep.openDue, i.offers.due, i.ep.silentAt, i.acquitAt, i.overDue, i.shelf.trimDue, i.shelf.holeDue, i.post.next()} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -108,14 +99,82 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 	return next
 }
 
-// idle runs when no message waits. It hands over complete items without waiting for more.
-func (i *incoming) idle() {
-	if !i.ep.live || i.com.grp.running != nil || i.w.files.cur != nil {
+// untouched reports whether the ledger entry is the whole state of a transfer: no file has come, and no part of one is
+// safe.
+func (i *incoming) untouched() bool {
+	return i.entry.In != nil && !i.ep.Live && i.entry.In.State == transfer.Receiving && !i.withdrawn && i.w.Short().Bytes == 0 && i.entry.In.Crashes == 0 &&
+		i.contact.silence(i.r.cfg.Clock.Now()) <= i.entry.In.Deadline() && i.entry.In.Decided.Count() == 0 && len(i.offers.waiting) == 0 && !i.entry.Items.Any()
+}
+
+// A source reports a transfer that it gives up (R24). The report may be lost, or come while this agent is away. Until
+// the deadline, which may be days, the transfer would stay. So the destination asks, if anything of the transfer has
+// come.
+const (
+	askOverFirst = 5 * time.Second  // without an epoch
+	askOverAfter = 30 * time.Second // and again so often
+	asksAtOnce   = 8
+)
+
+// Messages from the Receiver to one of its actors; none is a message of the wire.
+const (
+	sourceOver wire.Kind = "source-over" // the transfer has ended at the source
+	sourceLost wire.Kind = "source-lost" // the source does not know it, or less of it than it did
+)
+
+// askOver asks the source for the status of a waiting transfer, when its time has come.
+func (i *incoming) askOver(now time.Time) {
+	switch {
+	case i.r.cfg.Over == nil:
+	case i.ep.Live || i.entry.In.State.Final() || i.withdrawn:
+		i.overDue = time.Time{}
+	case i.overDue.IsZero(), !now.Before(i.overDue) && i.w.Commits():
+		// The record may have the outcomes of a group that is being committed, and they are not offered yet.
+		i.overDue = now.Add(askOverFirst)
+	case !now.Before(i.overDue):
+		i.overDue = now.Add(askOverAfter)
+		i.r.ask(i.from, i.id, i.offers.acknowledged(i.entry.In.Decided.Count()), i.entry.In.State == transfer.Receiving, i.box.control)
+	}
+}
+
+// orphan ends a transfer after the loss of a ledger (R35). Undecided items are unknown.
+func orphan(i *incoming, lost *transfer.Error) {
+	if i.entry.In == nil || i.ep.Live || i.entry.In.State.Final() || i.withdrawn || !i.settleCommitting() {
 		return
 	}
-	if len(i.com.grp.items) > 0 {
-		i.com.handOver()
-	} else {
-		i.finishIfDecided()
+	unknown, err := i.entry.Items.Undecided(lost)
+	if err != nil {
+		i.log.Error("cannot read the ledger", "error", err)
+		return
 	}
+	i.r.calls.kill(i.from, i.id)
+	i.finish(transfer.Orphaned, audit.Failed, lost.Text, func(a *audit.Record) {
+		a.State, a.Code, a.Error = transfer.Failed, lost.Kind.Code(), lost
+		if i.entry.In.Counts.Files > 0 {
+			a.State = transfer.Partial
+		}
+		a.Items = unknown[:audit.FitItems(unknown)]
+	})
+}
+
+// lives records that the source sends in an epoch, though a message of the epoch may take long to come.
+func lives(i *incoming, epoch uint32) {
+	if !i.ep.Live {
+		i.strayed(epoch)
+		return
+	}
+	if epoch == i.entry.In.Epoch {
+		i.ep.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
+	}
+}
+
+// strayed answers a source that still sends in an epoch that is not open here: this process may have started after it.
+// Without the answer, the source would notice only by the silence, which is long on a slow link.
+func (i *incoming) strayed(epoch uint32) {
+	now := i.r.cfg.Clock.Now()
+	if i.entry.In == nil || i.ep.Live || i.withdrawn || i.entry.In.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
+		return
+	}
+	i.answered = now
+	i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Epoch: epoch,
+		Reason: transfer.Errorf(transfer.KindBusy, "%s has no epoch open; the transfer must be opened again", i.r.cfg.Agent)}})
 }

@@ -4,20 +4,18 @@ import (
 	"time"
 
 	"ferry/internal/flow"
-	"ferry/internal/transfer"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/wire"
 )
 
 // An epoch is the state of the messages between one ACCEPT or RESYNC and the next. Each new epoch replaces the whole
 // value. The zero value is no open epoch.
 type epoch struct {
-	live    bool
+	writing.Epoch
 	account *flow.Account // credit; a RESYNC passes it to the next epoch
 	direct  bool          // ACCEPT named the direct lane
-	shelved bool          // they come from the store
 	begun   bool          // the first message is here
 	next    uint64        // the sequence that is due
-	taken   int64         // data bytes so far
 
 	// The messages that opened the epoch, repeated until it has begun.
 	accept  *wire.Message // nil after a RESYNC
@@ -33,23 +31,16 @@ type epoch struct {
 	trips   int           // number of measured round trips
 
 	silentAt time.Time // when the source counts as silent
-
-	// Results of the background work, for the loop to act on between messages.
-	again string          // why another epoch must begin; messages that come meanwhile are discarded
-	stop  *transfer.Error // why the transfer must wait
 }
 
 // following returns the epoch after this one, on the same lane and with the same credit.
 func (e *epoch) following(silentAt time.Time) epoch {
-	return epoch{live: true, account: e.account, direct: e.direct, next: 1, silentAt: silentAt}
+	return epoch{Epoch: writing.Epoch{Live: true}, account: e.account, direct: e.direct, next: 1, silentAt: silentAt}
 }
-
-// ending reports whether the epoch is over, or about to be: background work may have ended while a frame was taken.
-func (e *epoch) ending() bool { return !e.live || e.again != "" || e.stop != nil }
 
 // empty reports whether the epoch has brought at most its first message, without data. A source with an absent root
 // or a broken lane opens one such epoch after another. It keeps its slot only while no other source waits for one.
-func (e *epoch) empty() bool { return e.next <= 2 && e.taken == 0 }
+func (e *epoch) empty() bool { return e.next <= 2 && e.Taken == 0 }
 
 // grant returns the limit to which the source may send now, and records the time of a higher limit.
 func (e *epoch) grant(now time.Time) (limit int64) {
@@ -94,4 +85,15 @@ func (e *epoch) starved(now time.Time, chunk int, idle bool) (long bool) {
 		e.trip = trip
 	}
 	return e.trips >= longSigns && e.trip >= longPath
+}
+
+// repeat returns the message that opened the epoch, for a source that has not begun it; nil: none. RESYNC is repeated
+// every second, and ACCEPT once a second at most while messages of an earlier epoch come.
+func (e *epoch) repeat(now time.Time) *wire.Message {
+	e.openDue = time.Time{}
+	if e.resyncs != nil {
+		e.openDue = now.Add(resyncRepeat)
+		return e.resyncs
+	}
+	return e.accept
 }

@@ -41,13 +41,13 @@ func TestLongPath(t *testing.T) {
 // A following epoch has the credit and the lane of the one before, and no other state of it.
 func TestFollowingEpoch(t *testing.T) {
 	e := newEpoch()
-	e.direct, e.begun, e.next, e.taken, e.again, e.ask = true, true, 9, 100, "a gap", true
+	e.direct, e.begun, e.next, e.Taken, e.Again, e.ask = true, true, 9, 100, "a gap", true
 	e.grant(time.Unix(1, 0))
 	f := e.following(time.Unix(2, 0))
-	if !f.live || !f.direct || f.account != e.account || f.next != 1 || f.begun || f.taken != 0 || f.again != "" || f.ask || len(f.granted) > 0 || !f.empty() || f.ending() {
+	if !f.Live || !f.direct || f.account != e.account || f.next != 1 || f.begun || f.Taken != 0 || f.Again != "" || f.ask || len(f.granted) > 0 || !f.empty() || f.Ending() {
 		t.Errorf("%+v", f)
 	}
-	if !e.ending() || e.empty() || !new(epoch).ending() {
+	if !e.Ending() || e.empty() || !new(epoch).Ending() {
 		t.Error("an epoch that is over, or was never open, goes on")
 	}
 }

@@ -2,36 +2,46 @@ package receiver
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"ferry/internal/flow"
+	"ferry/internal/ledger"
+	"ferry/internal/receiver/entry"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // An incoming is the conversation with the source about one arriving transfer: its messages, the epochs, and the end.
-// Its writer writes the data, and the writer's committer commits the complete items. Only its loop touches it, except
-// for the box, lastAck and the writer's suspects.
+// Its writer writes and commits the files, and its entry has the states. Only its loop touches it, except for the box,
+// lastAck and the writer's suspects.
 type incoming struct {
-	*record
-	w   *writer
-	com *committer
-	box *mailbox
+	r     *services
+	id    transfer.ID
+	from  transfer.AgentName
+	log   *slog.Logger
+	entry *entry.Entry
+	to    *writing.Destinations
+	w     *writing.Writer
+	box   *mailbox
 
 	ep       epoch
-	shelf    shelving        // with stored delivery
-	waits    *transfer.Error // why its last epoch ended; nil: no reason of this side
+	adm      *admission
+	shelf    *shelving // with stored delivery
+	offers   *results
 	lastAck  atomic.Pointer[wire.Message]
 	resynced time.Time // when an epoch last began anew: at most once a second
 	answered time.Time // when a strayChunk was answered
 
 	contact   contact
-	post      posting
+	post      *posting
 	withdrawn bool   // CANCEL came: no more items, then CANCELLED
 	cancelBy  string // the principal that requested CANCEL
 	over      bool   // the loop is to end
+	sleeps    bool   // without data: its entry is the whole state
 	opening   uint64 // nonce of the OPEN that is being answered; 0: none is
 
 	// Times; zero: not set.
@@ -39,32 +49,47 @@ type incoming struct {
 	acquitAt time.Time // a suspect that has run until then is cleared
 }
 
+// newIncoming returns the conversation about a transfer, with its layers.
+func newIncoming(r *services, e *entry.Entry) *incoming {
+	box := newMailbox()
+	i := &incoming{r: r, id: e.ID, from: e.From, log: e.Log, entry: e, to: writing.NewDestinations(r.agent, e), box: box, contact: contact{since: r.cfg.Clock.Now()}}
+	i.offers = &results{tell: func() {
+		i.offerNew()
+		i.ack()
+	}}
+	i.w = writing.New(r.agent, e, i.to, &i.ep.Epoch, i.offers, box.poke, box.notify)
+	i.adm = &admission{r: r, entry: e, to: i.to}
+	i.post = &posting{r: r, entry: e, box: box}
+	i.shelf = &shelving{r: r, id: e.ID, from: e.From, log: e.Log, entry: e, w: i.w, box: box, adm: i.adm, ep: &i.ep, contact: &i.contact, offers: i.offers, in: i}
+	return i
+}
+
 // loop handles one event at a time until the transfer is over.
 func (i *incoming) loop(ctx context.Context) {
 	timer := i.r.cfg.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
-	if i.rec != nil { // of an earlier run
+	if i.entry.In != nil { // of an earlier run
 		i.settleCommitting()
 		i.offerNew()
 	}
 
 	for !i.over && ctx.Err() == nil {
 		i.collect()
-		i.w.settleSums()
+		i.w.SettleSums()
 		i.interrupt()
 		i.report()
 		if m := i.box.takeControl(); m != nil {
 			i.control(m)
 			continue
 		}
-		if !i.ep.live || !i.w.blocked() {
+		if !i.ep.Live || !i.w.Blocked() {
 			if p := i.box.takeStored(); p != nil {
-				(taking{i}).unshelve(p)
+				i.unshelve(p)
 				i.due(i.r.cfg.Clock.Now())
 				continue
 			}
 		}
-		if i.ep.live && !i.w.blocked() {
+		if i.ep.Live && !i.w.Blocked() {
 			if p, ok := i.box.takeChunk(); ok {
 				i.chunk(p)
 				i.r.cfg.Memory.Put(p.m) // its data is on the disk
@@ -73,31 +98,34 @@ func (i *incoming) loop(ctx context.Context) {
 			}
 		}
 		now := i.r.cfg.Clock.Now()
-		if i.ep.live && i.w.blocked() {
+		if i.ep.Live && i.w.Blocked() {
 			i.ep.silentAt = now.Add(sourceSilent) // the disk is slow, not the source
 		}
 		i.due(now)
 		if i.over {
 			return
 		}
-		i.idle()
-		if i.rec == nil {
+		if i.ep.Live && i.w.Idle() {
+			i.finishIfDecided()
+		}
+		if i.entry.In == nil {
 			return // refused, or nothing known: the next OPEN makes a new actor
 		}
 		if i.untouched() {
-			i.sleep()
+			i.over, i.sleeps = true, true
 			return
 		}
-		if i.com.news {
+		if i.offers.news {
 			continue
 		}
 		timer.Reset(max(0, i.nextDue(now).Sub(now)))
+		commit, checkpoint := i.w.Running()
 		select {
 		case <-i.box.notify:
-		case c := <-i.com.grp.running:
-			i.com.committed(c)
-		case c := <-i.w.cp.running:
-			i.w.checkpointed(c)
+		case c := <-commit:
+			i.w.TakeCommit(c)
+		case c := <-checkpoint:
+			i.w.TakeCheckpoint(c)
 		case <-timer.C():
 		case <-ctx.Done():
 			return
@@ -107,11 +135,12 @@ func (i *incoming) loop(ctx context.Context) {
 
 // collect takes the results of finished background work, without waiting.
 func (i *incoming) collect() {
+	commit, checkpoint := i.w.Running()
 	select {
-	case c := <-i.com.grp.running:
-		i.com.committed(c)
-	case c := <-i.w.cp.running:
-		i.w.checkpointed(c)
+	case c := <-commit:
+		i.w.TakeCommit(c)
+	case c := <-checkpoint:
+		i.w.TakeCheckpoint(c)
 	default:
 	}
 }
@@ -119,27 +148,27 @@ func (i *incoming) collect() {
 // interrupt acts on the results of background work.
 func (i *incoming) interrupt() {
 	switch {
-	case !i.ep.live:
-	case i.ep.stop != nil:
-		i.suspend(i.ep.stop)
-	case i.ep.again != "" && !i.r.cfg.Clock.Now().Before(i.resynced.Add(resyncRepeat)):
-		i.resync(i.ep.again)
+	case !i.ep.Live:
+	case i.ep.Stop != nil:
+		i.suspend(i.ep.Stop)
+	case i.ep.Again != "" && !i.r.cfg.Clock.Now().Before(i.resynced.Add(resyncRepeat)):
+		i.resync(i.ep.Again)
 	}
 }
 
 // report sends the decisions and safe points since the last report to the source. It ends the transfer once it is
 // decided.
 func (i *incoming) report() {
-	if i.com.news && len(i.com.grp.items) == 0 && i.ep.live && i.finishIfDecided() {
-		i.com.news = false
+	if i.offers.news && !i.w.Gathers() && i.ep.Live && i.finishIfDecided() {
+		i.offers.news = false
 	}
-	i.w.tell()
-	(taking{i}).trim(i.r.cfg.Clock.Now(), false)
+	i.offers.Waits()
+	i.shelf.trim(i.r.cfg.Clock.Now(), false)
 }
 
 // control dispatches a control message of the source.
 func (i *incoming) control(m *wire.Message) {
-	if i.rec == nil && !loaded(i) {
+	if i.entry.In == nil && !loaded(i) {
 		if i.over {
 			i.r.turnAway(m, errTaken)
 		}
@@ -159,8 +188,8 @@ func (i *incoming) control(m *wire.Message) {
 		i.cancelBy = m.Cancel.Principal
 		i.cancelled()
 	case addressMoved:
-		if i.ep.live && i.ep.direct {
-			i.ep.again = "the address of the destination has changed"
+		if i.ep.Live && i.ep.direct {
+			i.ep.Again = "the address of the destination has changed"
 		}
 	case wire.KindAlive:
 		lives(i, m.Alive.Epoch)
@@ -169,7 +198,10 @@ func (i *incoming) control(m *wire.Message) {
 	case dropPartials:
 		i.giveWay()
 	case sourceOver:
-		i.endedAtSource()
+		if i.entry.In != nil && !i.ep.Live && i.entry.In.State == transfer.Receiving { // the source will not open it again
+			i.log.Info("the source reports the transfer as ended")
+			i.cancelled()
+		}
 	case sourceLost:
 		orphan(i, m.Refuse.Error)
 	case programEnded:
@@ -181,21 +213,34 @@ func (i *incoming) control(m *wire.Message) {
 // loaded reads the ledger entry, if there is one. If it cannot be read, or belongs to another source's transfer, loaded
 // reports false: then this actor is over.
 func loaded(i *incoming) bool {
-	err := i.load()
-	if err == nil && i.rec != nil && i.rec.Request.Source == i.from {
-		err = i.adopt(i.rec)
+	err := i.entry.Load()
+	if err == nil && i.entry.In != nil && i.entry.In.Request.Source == i.from {
+		err = i.adopt(i.entry.In)
 	}
 	if err != nil {
 		i.log.Error("cannot read the ledger", "error", err)
-		i.rec = nil
+		i.entry.In = nil
 		return false
 	}
-	if i.rec != nil && i.rec.Request.Source != i.from {
+	if i.entry.In != nil && i.entry.In.Request.Source != i.from {
 		i.r.cfg.Quiet.Dropped(string(i.from), errTaken.Text, "transfer", i.id)
-		i.rec, i.over = nil, true
+		i.entry.In, i.over = nil, true
 		return false
 	}
 	return true
+}
+
+// adopt takes over a ledger entry, with its outcomes: outcomes that the source may not have are offered again.
+func (i *incoming) adopt(rec *ledger.Incoming) error {
+	i.entry.Know(rec)
+	if rec.State.Final() {
+		return nil
+	}
+
+	i.to.Land()
+	var err error
+	i.offers.waiting, i.contact.before, err = i.entry.Adopt()
+	return err
 }
 
 // own reports whether a message is from the Receiver, not from the source.
@@ -206,9 +251,9 @@ func own(k wire.Kind) bool {
 // chunk takes one message of the epoch.
 func (i *incoming) chunk(p parcel) {
 	h := p.head
-	stale := h.Epoch != i.rec.Epoch && !failpoint.Planted("no-epoch-check")
-	if stale || h.Seq < i.ep.next || i.ep.again != "" {
-		if h.Epoch < i.rec.Epoch && i.ep.live && !i.ep.begun && i.ep.openDue.IsZero() {
+	stale := h.Epoch != i.entry.In.Epoch && !failpoint.Planted("no-epoch-check")
+	if stale || h.Seq < i.ep.next || i.ep.Again != "" {
+		if h.Epoch < i.entry.In.Epoch && i.ep.Live && !i.ep.begun && i.ep.openDue.IsZero() {
 			i.ep.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat) // the source is in an earlier epoch
 		}
 		return // of an epoch that is over, or a repeat
@@ -218,13 +263,13 @@ func (i *incoming) chunk(p parcel) {
 	i.ep.silentAt = i.contact.at.Add(sourceSilent)
 	i.ep.ask = i.ep.ask || h.Ask
 	if h.Seq > i.ep.next {
-		i.ep.again = "a message is missing"
+		i.ep.Again = "a message is missing"
 		return
 	}
 
 	frames, err := wire.ParseFrames(h, p.m, p.intact)
 	if err != nil {
-		i.w.badness(err)
+		i.w.Damaged(err)
 		return
 	}
 
@@ -236,18 +281,13 @@ func (i *incoming) chunk(p parcel) {
 		}
 	}
 
-	if h.Starved && i.ep.starved(i.r.cfg.Clock.Now(), i.rec.Settings.ChunkSize, p.first) && i.rec.Settings.Auto {
+	if h.Starved && i.ep.starved(i.r.cfg.Clock.Now(), i.entry.In.Settings.ChunkSize, p.first) && i.entry.In.Settings.Auto {
 		i.ep.account.Widen()
 	}
 
-	i.w.absent = p.absent
 	for n := range frames {
 		f := &frames[n]
-		if err := i.w.frame(f); err != nil {
-			i.w.stumbled(f, err)
-			return
-		}
-		if i.w.ending() {
+		if !i.w.Write(f, p.absent) {
 			return // the epoch ends here; the source sends the rest again
 		}
 		cost := f.Cost(flow.BeginCost)
@@ -259,30 +299,50 @@ func (i *incoming) chunk(p parcel) {
 	i.afterMessage()
 }
 
+// unshelve handles a stored message, and answers it.
+func (i *incoming) unshelve(p *shelved) {
+	if i.entry.In == nil && !loaded(i) {
+		if i.over {
+			p.answer(Spent, nil)
+		} else {
+			p.answer(Later, errCrowded)
+		}
+		return
+	}
+
+	switch {
+	case i.entry.In != nil && i.entry.In.State.Final():
+		if p.absent {
+			i.opened(p.open) // which answers it
+		}
+		i.over = true
+		p.answer(Spent, nil)
+	case i.entry.In != nil && (i.entry.In.State == transfer.Decided || i.withdrawn):
+		i.offerNew()
+		p.answer(Spent, nil)
+	case p.absent:
+		i.contact.at = i.r.cfg.Clock.Now()
+		i.shelf.nothingThere(p.open)
+		p.answer(Took, nil)
+	case p.open != nil:
+		p.answer(i.shelf.open(p))
+	default:
+		p.answer(i.shelf.take(p))
+	}
+}
+
 // afterMessage acknowledges, checkpoints and groups as the sizes demand.
 func (i *incoming) afterMessage() {
 	now := i.r.cfg.Clock.Now()
 	i.ep.silentAt = now.Add(sourceSilent) // the disk may be slow, not the source
-	if i.ep.ask || i.ep.unacked >= flow.AckEvery(i.rec.Settings, i.ep.account.Ahead()+i.ep.unacked) {
+	if i.ep.ask || i.ep.unacked >= flow.AckEvery(i.entry.In.Settings, i.ep.account.Ahead()+i.ep.unacked) {
 		i.ack()
 	} else if i.ep.unacked > 0 && i.ep.ackDue.IsZero() {
 		i.ep.ackDue = now.Add(ackSilence)
 	}
 
-	half := flow.Checkpoint(i.rec.Settings) / 2
-	if unsafe := i.w.files.unsafeBytes(); unsafe >= half {
-		i.w.startCheckpoint()
-	} else if unsafe > 0 && i.w.cp.due.IsZero() {
-		i.w.cp.due = now.Add(checkpointTime)
-	}
-
-	if len(i.com.grp.items) >= i.r.groupItems() || i.com.grp.size >= half {
-		i.com.handOver()
-	} else if len(i.com.grp.items) > 0 && i.com.grp.due.IsZero() {
-		i.com.grp.due = now.Add(groupWait)
-	}
-
-	if i.w.blocked() {
+	i.w.AfterMessage()
+	if i.w.Blocked() {
 		return
 	}
 
@@ -292,17 +352,17 @@ func (i *incoming) afterMessage() {
 // ack sends the received sequence and the credit limit to the source.
 func (i *incoming) ack() {
 	i.ep.ackDue = time.Time{}
-	if !i.ep.live {
+	if !i.ep.Live {
 		return
 	}
-	if i.ep.shelved && (taking{i}).heldBack() {
+	if i.ep.Stored && i.shelf.heldBack() {
 		return
 	}
 	limit := i.ep.grant(i.r.cfg.Clock.Now())
 	i.box.allow(i.ep.account.Ahead())
 	i.ep.unacked, i.ep.ask = 0, false
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{
-		Epoch: i.rec.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.w.cp.safe, Bytes: i.ep.taken, Ahead: i.ep.account.Want(), At: wire.Stamp(i.r.cfg.Clock.Now())}}
+		Epoch: i.entry.In.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.w.Safe(), Bytes: i.ep.Taken, Ahead: i.ep.account.Want(), At: wire.Stamp(i.r.cfg.Clock.Now())}}
 	i.lastAck.Store(m)
 	i.r.send(i.from, m)
 }

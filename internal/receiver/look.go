@@ -18,7 +18,7 @@ func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Reque
 	if err != nil {
 		return items, err
 	}
-	defer landings[0].landing.Close()
+	defer landings[0].at.Close()
 
 	size := 0
 	for n := range items {
@@ -30,7 +30,7 @@ func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Reque
 		if it.Error == nil {
 			it.Error = d.err
 		}
-		if landing := d.landing; it.Error == nil {
+		if landing := d.at; it.Error == nil {
 			loc, err := landing.Locate(it.Name, it.Name)
 			if loc.Dataset {
 				return items, nil // the treatment is decided when its attributes are known
@@ -50,8 +50,14 @@ func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Reque
 // maxLook bounds the items of one answer, in bytes of JSON.
 const maxLook = 768 << 10
 
+// A landing is the destination of the items with one target, for a preview.
+type landing struct {
+	at  place.Landing
+	err *transfer.Error // why no item can land there
+}
+
 // previewed returns the destinations of a preview, by target. The error is the reason why no item would be sent.
-func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*destination, error) {
+func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*landing, error) {
 	if err := mayAppend(at, &q.Options); err != nil {
 		return nil, err
 	}
@@ -68,14 +74,14 @@ func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.P
 	}
 
 	first := at.Land(place.LandConfig{Transfer: q.ID, May: may, Destination: to})
-	all := map[uint64]*destination{0: {landing: first}}
+	all := map[uint64]*landing{0: {at: first}}
 	for _, t := range p.Targets {
 		g, err := resolveTarget(at, may, t)
 		if err != nil {
 			return nil, err
 		}
 		o := t.Options.Or(q.Options)
-		all[t.N] = &destination{err: g.Error, landing: first.At(place.Destination{Resolution: g.Resolved().Resolution, Dest: t.Dest, IfExists: o.IfExists})}
+		all[t.N] = &landing{err: g.Error, at: first.At(place.Destination{Resolution: g.Resolved().Resolution, Dest: t.Dest, IfExists: o.IfExists})}
 	}
 	return all, nil
 }

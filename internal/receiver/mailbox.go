@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"ferry/internal/content/conversion"
+	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -164,4 +165,26 @@ func (b *mailbox) shut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.chunks, b.bytes, b.closed = nil, 0, true
+}
+
+// strayChunk is a message from the Receiver to one of its actors: a chunk message came while no epoch is open. It is no
+// message of the wire.
+const strayChunk wire.Kind = "stray-chunk"
+
+// stray returns the strayChunk for a message with that header.
+func stray(h wire.Header) *wire.Message {
+	return &wire.Message{Kind: strayChunk, Transfer: h.Transfer, Busy: &wire.Busy{Epoch: h.Epoch}}
+}
+
+// A shelved is a stored message on its way to its actor.
+type shelved struct {
+	StoredMessage
+	head   wire.Header
+	open   *wire.Open // instead of a chunk message
+	absent bool       // the shelf is empty; open came by REPLY
+	said   chan Taking
+}
+
+func (p *shelved) answer(v Verdict, why error) {
+	p.said <- Taking{v, transfer.AsError(why)}
 }

@@ -18,12 +18,12 @@ func TestNoQuestionWhileAGroupIsCommitted(t *testing.T) {
 		return nil, transfer.Errorf(transfer.KindUnreachable, "no answer")
 	}
 	i := live(t, r, id)
+	commits(t, i)
 	i.closeEpoch()
 	now := time.Now()
 	i.askOver(now)
-	i.com.grp.running = make(chan committed, 1)
 	i.askOver(now.Add(time.Minute))
-	i.com.grp.running = nil
+	i.w.Wait()
 	if len(r.asking) > 0 {
 		t.Error("a question is under way")
 	}

@@ -1,37 +1,28 @@
-// Package receiver is the destination's side of a transfer: it admits, takes
-// chunk messages, verifies, writes, checkpoints and commits, and reports
-// outcomes until the source has them.
+// Package receiver is the destination's side of a transfer. It has three layers:
 //
-// Each incoming transfer is an actor: one goroutine (incoming.loop) owns its
-// state and takes its messages in order; a second one commits groups of
-// finished files while the loop continues with the next file. The states are
-// those of transfer.Incoming; each move is in the ledger before it is acted on.
+//	receiver          the conversation: messages, epochs, slots, credit
+//	receiver/writing  frames, files and commit groups
+//	receiver/entry    the ledger entry, and the transitions of its state
 //
-//	Receiving  an epoch is open (live), or the next OPEN is awaited
-//	Decided    all items are over; OUTCOMES is repeated
-//	DONE       the source has the last OUTCOMES
-//	ABANDONED  the source was silent until the deadline
-//	CANCELLED  withdrawn by the source
+// The conversation hands frames to a writing.Writer, and gets writing.Events back. Both change the entry of their
+// transfer through its methods. No layer imports one above it.
+//
+// Each incoming transfer is an actor: one goroutine (incoming.loop) owns its state and takes its messages in order; a
+// second one commits groups of finished files while the loop continues with the next file. Each move of a state is in
+// the ledger before it is acted on.
 package receiver
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"ferry/internal/audit"
-	"ferry/internal/content/compress"
-	"ferry/internal/content/conversion"
-	"ferry/internal/content/digest"
-	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/place"
-	"ferry/internal/sys/clock"
+	"ferry/internal/receiver/entry"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -39,27 +30,21 @@ import (
 
 // Times of the receiver.
 const (
-	ackSilence     = 50 * time.Millisecond // an ACK after this much silence
-	groupWait      = 20 * time.Millisecond // the longest that a small file waits for others
-	checkpointTime = 5 * time.Second
-	ackRepeat      = time.Second
-	resyncRepeat   = time.Second
-	sourceSilent   = 10 * time.Second // then another transfer gets the slot
-	turnSilent     = 45 * time.Second // the same, of one transfer while others of its source send
-	repeatFirst    = time.Second
-	repeatMost     = 4 * time.Second
-	waiterExpiry   = 15 * time.Second // a source that no longer asks loses its place
-	contactEvery   = time.Minute      // the greatest age of the last contact in the ledger
-	grace          = 10 * time.Minute // before a run gives up work of an earlier run
-	suspectTime    = 10 * time.Second // a transfer that crashes the agent does so sooner
+	ackSilence   = 50 * time.Millisecond // an ACK after this much silence
+	ackRepeat    = time.Second
+	resyncRepeat = time.Second
+	sourceSilent = 10 * time.Second // then another transfer gets the slot
+	turnSilent   = 45 * time.Second // the same, of one transfer while others of its source send
+	repeatFirst  = time.Second
+	repeatMost   = 4 * time.Second
+	waiterExpiry = writing.WaiterExpiry
+	contactEvery = time.Minute      // the greatest age of the last contact in the ledger
+	grace        = 10 * time.Minute // before a run gives up work of an earlier run
+	suspectTime  = 10 * time.Second // a transfer that crashes the agent does so sooner
 )
 
-// maxBad is the most bad hashes or offsets of an item between two safe points. maxActors bounds the transfers that have
-// an actor at once.
-const (
-	maxBad    = 5
-	maxActors = 4096
-)
+// maxActors bounds the transfers that have an actor at once.
+const maxActors = 4096
 
 // Messages from the Receiver to its actors. They never go over the wire.
 const (
@@ -67,84 +52,14 @@ const (
 	addressMoved wire.Kind = "address-moved"
 )
 
-// A Link sends messages to the agent at the other end.
-type Link interface {
-	Send(to transfer.AgentName, m *wire.Message) error
-}
-
-// Config is the configuration of a Receiver.
-type Config struct {
-	Agent    transfer.AgentName
-	Ledger   *ledger.Ledger
-	Place    place.Target
-	Link     Link
-	Note     func(*ledger.Tx, audit.Record) error // puts an audit record into the outbox
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Slots    int        // transfers that may have an open epoch
-	Places   int        // items that may be begun and undecided, at most and by default transfer.MaxUndecided
-	Pool     *flow.Pool // memory for data in flight
-	MaxChunk int        // largest chunk that the queue manager carries to here
-	Boot     string     // names this boot of the host; see local.BootID
-	Changed  func()     // the number of running transfers has changed
-	Lanes    Lanes      // nil: there is the queue lane only
-	Store    Shelves    // nil: nothing comes by stored delivery
-	Instance string     // names this run of the agent
-	Limits   []string   // the guarantees that the place cannot give here, for the audit
-	Memory   *wire.Memory
-	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
-	// Came returns the bytes of chunk messages that lanes have brought from an agent, parts of messages included; nil:
-	// the bytes are not counted.
-	Came func(from transfer.AgentName) int64
-	// Over asks a source for the status of a transfer there. The error is of KindNotFound if the source does not know
-	// the transfer; any other error means that no answer has come. nil: no source is asked.
-	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error)
-	Rights
-	Quiet *quiet.Log // for messages from others that are not believed; nil: one that writes to Log
-
-	Content  conversion.Defaults // of text files here
-	Programs Programs            // nil: none are run here
-}
-
-// Rights decide which transfers may arrive.
-type Rights struct {
-	Stale func() error // why no new transfer is accepted, of a kind that waits; nil: new ones are accepted
-	// May returns the rights of a principal on files here. nil: every principal has every right.
-	May func(principal string) place.Permit
-	// Admit decides whether a transfer of a principal may come from an agent, and returns the deciding rules. The error
-	// is of KindDenied. nil: each may.
-	Admit func(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error)
-}
-
-// Lanes negotiates the lane of chunk messages.
-type Lanes interface {
-	// Meet answers an OPEN: the name of the lane, the reason if it is not the direct one, and the way to this agent on
-	// it. An error refuses the transfer.
-	Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (name, reason string, mine *wire.Direct, err error)
-	// Offer returns the way to this agent on the direct lane at present; nil: none.
-	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
-}
-
 // A Receiver keeps all incoming transfers of one agent.
 type Receiver struct {
-	cfg     Config
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	unswept atomic.Bool // there may be unswept entries
-	places  *places
-	asking  chan struct{} // a token for each question to a source
-	decoder compress.Decoder
-	chunks  sync.Pool // *[]byte: memory of restored chunks
-
-	slots  *slots
-	calls  underWay
-	denied quiet.Gate // transfers that were refused for a missing authority, in the audit
+	*services
+	cancel context.CancelFunc
 
 	mu       sync.Mutex
 	speakers speakers
 	actors   map[transfer.ID]*incoming
-	spoke    map[transfer.AgentName]time.Time // last chunk message or ALIVE of a source
 }
 
 // New makes a Receiver; Recover must be called before the first message.
@@ -156,40 +71,38 @@ func New(cfg Config) *Receiver {
 	if cfg.Quiet == nil {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
-	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
-		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), places: newPlaces(cfg.Places)}
+
+	s := &services{cfg: cfg, ctx: ctx, asking: make(chan struct{}, asksAtOnce), slots: newSlots(cfg.Slots), calls: newUnderWay(),
+		tombs: tombs{of: map[transfer.AgentName]int{}}, heard: hearing{at: map[transfer.AgentName]time.Time{}}, shelves: newReading()}
+	s.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Limits: cfg.Limits, Forget: s.forgetPrograms}
+	s.agent = &writing.Agent{Ctx: ctx, Entries: s.entries, Place: cfg.Place, Content: cfg.Content, Places: writing.NewPlaces(cfg.Places), Slots: cfg.Slots,
+		May: s.permit, Acquit: s.acquit, Wake: func(id transfer.ID, from transfer.AgentName) { s.wake(&waiter{id: id, from: from}) },
+		Unswept: func() { s.unswept.Store(true) }}
+	r := &Receiver{services: s, cancel: cancel, speakers: newSpeakers(), actors: map[transfer.ID]*incoming{}}
+	s.giveWay = r.dropPartials
+	return r
 }
 
-// groupItems returns the number of items that closes a group: with few places, no transfer may hold most of them.
-func (r *Receiver) groupItems() int { return min(flow.GroupItems, max(1, r.cfg.Places/4)) }
-
-// mostUnsummed returns how many ended files of a transfer may lack the source's digest when another item begins. With
-// those of all other transfers they leave one place free. Otherwise each transfer could wait for a place of another
-// one's files, while the digests that would release them are behind the waiting messages.
-func (r *Receiver) mostUnsummed() int { return max(0, r.cfg.Places/(2*max(1, r.cfg.Slots))-1) }
+// dropPartials makes a waiting transfer drop its partial files.
+func (r *Receiver) dropPartials(id transfer.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.actors[id]; a != nil {
+		a.box.control(&wire.Message{Kind: dropPartials})
+	}
+}
 
 // Recover restores every transfer of the ledger: it decides items that were being committed (R21), and offers again the
 // outcomes that the source may not have.
 func (r *Receiver) Recover() error {
-	if err := r.succeed(); err != nil {
+	if err := r.entries.Succeed(); err != nil {
 		return err
 	}
 
-	var recs []*ledger.Incoming
-	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return t.Incomings(func(in *ledger.Incoming) error {
-			if in.State.Final() {
-				return nil
-			}
-			rests, err := restsIn(t, in)
-			if rests {
-				r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now().Add(-silentFor(t, in))}
-			} else {
-				recs = append(recs, in)
-			}
-			return err
-		})
-	}); err != nil {
+	recs, err := r.entries.Unfinished(func(in *ledger.Incoming, silent time.Duration) {
+		r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now().Add(-silent)}
+	})
+	if err != nil {
 		return err
 	}
 
@@ -202,6 +115,25 @@ func (r *Receiver) Recover() error {
 	go r.repeatAcks()
 	r.unswept.Store(true)
 	r.wg.Go(r.sweepLater)
+	return nil
+}
+
+// revive makes the actor of a transfer in the ledger, at the start.
+func (r *Receiver) revive(rec *ledger.Incoming) error {
+	i := r.newActor(rec.Request.ID, rec.Request.Source)
+	if err := i.adopt(rec); err != nil {
+		return err
+	}
+
+	if r.cfg.Ledger.Unclean() && rec.Live {
+		if err := i.entry.CrashedLive(); err != nil {
+			return err
+		}
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.start(i)
 	return nil
 }
 
@@ -239,7 +171,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 			return errTaken
 		}
 		if m.Kind == wire.KindAlive { // one transfer sends it for all of its source
-			r.spoke[m.From] = r.cfg.Clock.Now()
+			r.heard.hear(m.From, r.cfg.Clock.Now())
 		}
 		a.box.control(m)
 		return nil
@@ -316,7 +248,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	a := r.actors[h.Transfer]
 	known := a != nil && a.from == from
 	if known {
-		r.spoke[from] = r.cfg.Clock.Now()
+		r.heard.hear(from, r.cfg.Clock.Now())
 	} else if s, asleep := r.speakers.sleeping[h.Transfer]; asleep && s.from == from && !r.full(from) && r.ctx.Err() == nil {
 		r.startWith(h.Transfer, from, stray(h))
 	}
@@ -325,7 +257,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 		// Chunk checks the message here, beside the loop, which writes meanwhile, and while the message is still in the
 		// processor's cache.
 		p := parcel{m: data, head: h, direct: direct, intact: wire.Intact(data)}
-		if s := a.w.suspects.Load(); s != nil && !s.In(data[wire.HeaderSize:]) {
+		if s := a.w.Suspects(); s != nil && !s.In(data[wire.HeaderSize:]) {
 			p.absent = s
 		}
 		a.box.chunk(p, r.cfg.MaxChunk)
@@ -333,19 +265,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 }
 
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
-	box := newMailbox()
-	rec := &record{r: r, id: id, from: from, log: r.cfg.Log.With("transfer", id, "from", from), dirs: map[transfer.Path]bool{}, pointed: map[uint64]bool{}}
-	i := &incoming{record: rec, box: box, contact: contact{since: r.cfg.Clock.Now()}}
-	i.com = &committer{record: rec, ep: &i.ep, grp: group{ended: map[uint64]bool{}}, bad: map[uint64]mishaps{}, touched: map[uint64]int{}}
-	i.w = &writer{record: rec, com: i.com, ep: &i.ep, digests: digest.NewBacklog(box.poke), wake: box.notify}
-	i.w.tell = func() {
-		if i.com.news {
-			i.com.news = false
-			i.offerNew()
-			i.ack()
-		}
-	}
-	return i
+	return newIncoming(r.services, r.entries.Of(id, from, r.cfg.Log))
 }
 
 // start runs an actor; r.mu is held. A defect in one transfer must not end the agent.
@@ -357,7 +277,9 @@ func (r *Receiver) start(a *incoming) {
 		defer func() {
 			if p := recover(); p != nil {
 				a.log.Error("incoming transfer panicked; waiting for its source", "panic", p, "stack", string(debug.Stack()))
-				a.crashed()
+				if err := a.entry.Crashed(); err != nil {
+					a.log.Error("cannot write the ledger", "error", err)
+				}
 			}
 		}()
 		a.loop(r.ctx)
@@ -365,21 +287,12 @@ func (r *Receiver) start(a *incoming) {
 }
 
 func (r *Receiver) ended(a *incoming) {
-	if a.com.grp.running != nil {
-		a.com.committed(<-a.com.grp.running)
+	if a.sleeps {
+		r.sleep(a)
 	}
-
-	if a.w.cp.running != nil {
-		<-a.w.cp.running
-		a.w.cp.running = nil
-	}
-
+	a.w.Wait()
 	a.report()
 	a.closeEpoch()
-	if a.to.landed != nil {
-		a.to.landed.Close()
-	}
-
 	r.keep(a.id, false)
 	r.mu.Lock()
 	delete(r.actors, a.id)
@@ -390,22 +303,6 @@ func (r *Receiver) ended(a *incoming) {
 		delete(r.speakers.actors, a.from)
 	}
 	r.mu.Unlock()
-}
-
-func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
-	c := *m // another goroutine may send the same message
-	c.From = r.cfg.Agent
-	if err := r.cfg.Link.Send(to, &c); err != nil {
-		r.cfg.Log.Debug("cannot send message; will retry", "kind", m.Kind, "to", to, "error", err)
-	}
-}
-
-// speaks reports whether a chunk message or ALIVE of any of the source's transfers came less than sourceSilent ago.
-func (r *Receiver) speaks(from transfer.AgentName, now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.spoke[from]
-	return ok && now.Sub(at) < sourceSilent
 }
 
 // repeatAcks repeats ACKs every second for transfers with messages that wait to be taken in. It runs in a goroutine of
@@ -425,11 +322,7 @@ func (r *Receiver) repeatAcks() {
 		r.mu.Lock()
 		owed := l.owed(slices.Collect(maps.Values(r.actors)))
 		now := r.cfg.Clock.Now()
-		for from, at := range r.spoke {
-			if now.Sub(at) > turnSilent {
-				delete(r.spoke, from)
-			}
-		}
+		r.heard.forget(now)
 		r.mu.Unlock()
 		for _, o := range owed {
 			r.send(o.to, o.ack)

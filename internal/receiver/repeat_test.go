@@ -13,7 +13,7 @@ func TestAcksAreRepeatedWhileBytesCome(t *testing.T) {
 	came := map[transfer.AgentName]int64{}
 	l := listening{came: func(from transfer.AgentName) int64 { return came[from] }}
 	actor := func(n byte, from transfer.AgentName) *incoming {
-		a := &incoming{record: &record{id: transfer.ID{n}, from: from}, box: newMailbox()}
+		a := &incoming{id: transfer.ID{n}, from: from, box: newMailbox()}
 		a.lastAck.Store(&wire.Message{Kind: wire.KindAck, Ack: &wire.Ack{Epoch: 3, Seq: 5}})
 		return a
 	}

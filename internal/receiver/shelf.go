@@ -1,93 +1,129 @@
 package receiver
 
 import (
-	"io"
+	"log/slog"
 	"time"
 
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
+	"ferry/internal/receiver/entry"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// A taking is an incoming transfer with the methods for stored delivery.
-type taking struct{ *incoming }
+const (
+	mostAhead    = 512             // most messages before their turn; more are a hole
+	mostMarks    = 4096            // taken messages that are tracked one by one
+	mostOwed     = 16384           // undelivered outcomes above which no more is taken
+	trimEvery    = time.Second     // at most
+	shelfRepeat  = 2 * time.Second // time until RESYNC about a hole is repeated, doubling
+	shelfRepeats = time.Minute
+	mostHeadless = 4096
+)
 
-func (i taking) at() Shelf { return Shelf{i.from, i.id, i.rec.Epoch} }
+// A shelving takes the messages of one transfer by stored delivery. It decides the verdict on each, and which ones are
+// needed no more.
+type shelving struct {
+	r       *services
+	id      transfer.ID
+	from    transfer.AgentName
+	log     *slog.Logger
+	entry   *entry.Entry
+	w       *writing.Writer
+	box     *mailbox
+	adm     *admission
+	ep      *epoch
+	contact *contact
+	offers  *results
+	in      conversation
 
-// isStored reports whether the transfer comes through the store.
-func (rc *record) isStored() bool { return rc.rec != nil && rc.rec.Request.Stored() }
-
-// unshelve handles a stored message, and answers it.
-func (i taking) unshelve(p *shelved) {
-	if i.rec == nil && !loaded(i.incoming) {
-		if i.over {
-			p.answer(Spent, nil)
-		} else {
-			p.answer(Later, errCrowded)
-		}
-		return
-	}
-
-	switch {
-	case i.rec != nil && i.rec.State.Final():
-		if p.absent {
-			i.opened(p.open) // which answers it
-		}
-		i.over = true
-		p.answer(Spent, nil)
-	case i.rec != nil && (i.rec.State == transfer.Decided || i.withdrawn):
-		i.offerNew()
-		p.answer(Spent, nil)
-	case p.absent:
-		i.contact.at = i.r.cfg.Clock.Now()
-		i.nothingThere(p.open)
-		p.answer(Took, nil)
-	case p.open != nil:
-		p.answer(i.openShelf(p))
-	default:
-		p.answer(i.takeStored(p))
-	}
+	shelfState
+	waits *transfer.Error // why the last epoch ended; nil: no reason of this side
 }
 
-// openShelf takes the OPEN that begins an epoch.
-func (i taking) openShelf(p *shelved) (Verdict, error) {
+// A conversation is the part of an incoming transfer that its shelf needs.
+type conversation interface {
+	// rest ends the in-flight work before an epoch begins; false: the transfer ends or waits instead.
+	rest() bool
+	// nextEpoch replaces the state of the epoch, and closeEpoch ends it.
+	nextEpoch()
+	closeEpoch()
+	// mustWait returns the reason why the transfer cannot have an epoch now.
+	mustWait() (*transfer.Error, int)
+	// afterMessage acknowledges, and interrupt acts on the results of background work.
+	afterMessage()
+	interrupt()
+	refuse(nonce uint64, err error)
+	// receives reports whether the transfer can still get data.
+	receives() bool
+}
+
+// A shelfState is the status of an incoming transfer's shelf.
+type shelfState struct {
+	marks   []shelfMark // of messages that were taken but not recorded as taken, oldest first
+	top     uint64      // one more than the greatest item that has begun
+	ahead   int         // messages before their turn since the last one in turn
+	fresh   bool        // no message has come since the shelf was opened
+	trimDue time.Time   // zero: no message is to be trimmed
+	trimmed time.Time   // last trim
+	acked   time.Time   // last ACK
+
+	hole    string    // the gap on the shelf of the ledger's epoch; empty: none
+	holeDue time.Time // when RESYNC is repeated
+	backoff time.Duration
+}
+
+// A shelfMark is a message that was taken, with the data that must be decided or safe before the message is needed no
+// more.
+type shelfMark struct {
+	seq, number uint64
+	top         uint64 // one more than the greatest item that had begun
+	open        bool   // that item had not ended
+	offset      int64  // the bytes that had come of it
+	last        bool   // it has the number of items
+}
+
+func (s *shelving) at() Shelf { return Shelf{s.from, s.id, s.entry.In.Epoch} }
+
+// open takes the OPEN that begins an epoch.
+func (s *shelving) open(p *shelved) (Verdict, error) {
 	o := p.open
 	switch {
-	case i.rec != nil && (i.rec.Epoch > p.Epoch || i.rec.Epoch == p.Epoch && i.shelf.hole != ""):
+	case s.entry.In != nil && (s.entry.In.Epoch > p.Epoch || s.entry.In.Epoch == p.Epoch && s.hole != ""):
 		return Spent, nil
-	case i.rec != nil && i.rec.Epoch == p.Epoch:
+	case s.entry.In != nil && s.entry.In.Epoch == p.Epoch:
 		return Took, nil // read again
 	}
 
-	if v, err := i.mayShelve(o, true); err != nil {
+	if v, err := s.mayShelve(o, true); err != nil {
 		return v, err
 	}
-	if i.rec != nil && !i.rest() {
-		return i.atRest()
+	if s.entry.In != nil && !s.in.rest() {
+		return s.atRest()
 	}
 
-	if err := i.enter(o, true); err != nil {
-		i.r.release(i.id)
-		return Later, i.unwritable(err)
+	if err := s.enter(o, true); err != nil {
+		s.r.release(s.id)
+		return Later, s.entry.Unwritable(err)
 	}
-	i.beginShelf(1)
-	i.acceptShelf(o)
+	s.beginShelf(1)
+	s.acceptShelf(o)
 	failpoint.Hit("receiver.after_accept")
 	return Took, nil
 }
 
 // mayShelve reports whether a transfer may come in, and makes the ledger entry of a new one. With an error it may not.
 // If the message is an OPEN that the source waits for, the source gets the error.
-func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
+func (s *shelving) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	refuse := func(err error) (Verdict, error) {
-		i.refuse(o.Nonce, err)
+		s.in.refuse(o.Nonce, err)
 		return Spent, err
 	}
-	if err := i.vet(o); err != nil {
-		if err == error(errAnother) || i.rec != nil && i.rec.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
-			i.r.cfg.Quiet.Dropped(string(i.from), "OPEN does not match its transfer", "transfer", i.id, "error", err)
+	if err := s.entry.Vet(o); err != nil {
+		if err == error(entry.ErrAnother) || s.entry.In != nil && s.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
+			s.r.cfg.Quiet.Dropped(string(s.from), "OPEN does not match its transfer", "transfer", s.id, "error", err)
 			return Spent, err
 		}
 		return refuse(err)
@@ -95,35 +131,35 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	if o.Targets != nil || !o.Request.Stored() || o.Stored == nil {
 		return refuse(transfer.Errorf(transfer.KindMalformed, "the OPEN is none of stored delivery"))
 	}
-	if i.rec != nil && !i.rec.Request.Stored() {
+	if s.entry.In != nil && !s.entry.In.Request.Stored() {
 		return refuse(transfer.Errorf(transfer.KindConflict, "the transfer is known here with another delivery"))
 	}
-	if i.rec != nil {
-		if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil {
+	if s.entry.In != nil {
+		if err := s.adm.again(); err != nil {
 			if transfer.KindOf(err).Waits() {
 				return Later, err
 			}
 			return refuse(err)
 		}
 	}
-	if err := i.pardon(o); err != nil {
+	if err := s.adm.pardon(o); err != nil {
 		return refuse(err)
 	}
 	if slot {
-		if reason, _ := i.mustWait(); reason != nil {
+		if reason, _ := s.in.mustWait(); reason != nil {
 			return Later, reason
 		}
 	}
-	if i.rec != nil {
+	if s.entry.In != nil {
 		return Took, nil
 	}
-	err := i.mayBegin(o)
+	err := s.mayBegin(o)
 	if err == nil {
-		err = i.begin(o, transfer.LaneQueue)
+		err = s.adm.begin(o, transfer.LaneQueue)
 	}
 	if err != nil {
-		i.r.release(i.id)
-		i.rec = nil
+		s.r.release(s.id)
+		s.entry.In = nil
 		if transfer.KindOf(err).Waits() {
 			return Later, err
 		}
@@ -133,169 +169,195 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 }
 
 // atRest returns the verdict on a shelf after rest has reported false.
-func (i taking) atRest() (Verdict, error) {
-	if i.rec.State != transfer.Receiving || i.withdrawn {
+func (s *shelving) atRest() (Verdict, error) {
+	if !s.in.receives() {
 		return Spent, nil
 	}
-	return Later, transfer.Errorf(transfer.KindBusy, "%s cannot go on with the transfer yet", i.r.cfg.Agent)
+	return Later, transfer.Errorf(transfer.KindBusy, "%s cannot go on with the transfer yet", s.r.cfg.Agent)
 }
 
 // enter records an epoch of the source in the ledger.
-func (i taking) enter(o *wire.Open, live bool) error {
-	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Epoch, rec.Taken, rec.Live = o.Stored.Epoch, 0, live
-		rec.Nonce = max(rec.Nonce, o.Nonce)
-		rec.Request.Recovery = o.Request.Recovery
-		i.r.heard(t, rec)
-		return nil
-	})
+func (s *shelving) enter(o *wire.Open, live bool) error {
+	err := s.entry.Enter(o, live)
 	if err == nil {
-		i.contact.noted = i.r.cfg.Clock.Now()
-		i.shelf = shelving{}
+		s.contact.noted = s.r.cfg.Clock.Now()
+		s.shelfState = shelfState{}
 	}
-	failpoint.Hit("receiver.after_epoch")
 	return err
 }
 
 // beginShelf opens the epoch at message next.
-func (i taking) beginShelf(next uint64) {
-	if i.ep.account == nil {
-		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
+func (s *shelving) beginShelf(next uint64) {
+	if s.ep.account == nil {
+		s.ep.account = s.r.cfg.Pool.Open(flow.RunAhead(s.entry.In.Settings))
 	}
-	now := i.r.cfg.Clock.Now()
-	i.r.keep(i.id, false)
-	i.ep.account.NewEpoch()
-	i.ep.account.Settle()
-	i.box.shut() // to messages that come by another lane
-	if i.rec.Crashes > 0 {
-		i.acquitAt = now.Add(suspectTime)
-	}
-	i.ep = i.ep.following(now.Add(sourceSilent))
-	i.ep.shelved, i.ep.begun, i.ep.next, i.ep.direct = true, true, next, false
-	i.shelf.fresh, i.shelf.marks, i.shelf.ahead = true, nil, 0
-	i.waits = nil
-	i.w.total = nil
-	i.lastAck.Store(nil)
+	s.r.keep(s.id, false)
+	s.ep.account.NewEpoch()
+	s.ep.account.Settle()
+	s.box.shut() // to messages that come by another lane
+	s.in.nextEpoch()
+	s.ep.Stored, s.ep.begun, s.ep.next, s.ep.direct = true, true, next, false
+	s.fresh, s.marks, s.ahead = true, nil, 0
+	s.waits = nil
 }
 
 // acceptShelf sends ACCEPT to the source, which may be away, and names the ledger that has the transfer.
-func (i taking) acceptShelf(o *wire.Open) {
-	i.r.send(i.from, &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: &wire.Accept{Nonce: o.Nonce, Epoch: o.Stored.Epoch,
-		Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.rec.Settings, Lane: transfer.LaneQueue, Instance: i.r.cfg.Instance, Resolution: i.rec.Resolution}})
+func (s *shelving) acceptShelf(o *wire.Open) {
+	s.r.send(s.from, &wire.Message{Kind: wire.KindAccept, Transfer: s.id, Accept: &wire.Accept{Nonce: o.Nonce, Epoch: o.Stored.Epoch,
+		Dest: s.r.cfg.Ledger.IncarnationText(), Settings: s.entry.In.Settings, Lane: transfer.LaneQueue, Instance: s.r.cfg.Instance, Resolution: s.entry.In.Resolution}})
 }
 
 // goOnShelf resumes the shelf of the ledger's epoch.
-func (i taking) goOnShelf() (Verdict, error) {
-	if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil {
+func (s *shelving) goOnShelf() (Verdict, error) {
+	if err := s.adm.again(); err != nil {
 		return Later, err
 	}
-	if i.rec.Crashes >= maxCrashes {
-		return Later, transfer.Errorf(transfer.KindBusy, "%s has crashed %d times on this transfer without progress", i.r.cfg.Agent, i.rec.Crashes)
+	if s.entry.In.Crashes >= maxCrashes {
+		return Later, transfer.Errorf(transfer.KindBusy, "%s has crashed %d times on this transfer without progress", s.r.cfg.Agent, s.entry.In.Crashes)
 	}
-	if reason, _ := i.mustWait(); reason != nil {
+	if reason, _ := s.in.mustWait(); reason != nil {
 		return Later, reason
 	}
-	if !i.rest() {
-		return i.atRest()
+	if !s.in.rest() {
+		return s.atRest()
 	}
-	if err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Live = true
-		return nil
-	}); err != nil {
-		i.r.release(i.id)
-		return Later, i.unwritable(err)
+	if err := s.entry.SetLive(true); err != nil {
+		s.r.release(s.id)
+		return Later, s.entry.Unwritable(err)
 	}
-	i.beginShelf(i.rec.Taken + 1)
+	s.beginShelf(s.entry.In.Taken + 1)
 	return Took, nil
 }
 
-// takeStored takes a chunk message.
-func (i taking) takeStored(p *shelved) (Verdict, error) {
+// take takes a chunk message.
+func (s *shelving) take(p *shelved) (Verdict, error) {
 	h := p.head
 	switch {
-	case i.rec == nil:
-		(Desk{i.r}).behead(i.id)
-		if i.r.mayEntomb(i.from) { // for a run after this one
-			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return ledger.Behead(t, i.id, i.from) }); err != nil {
-				return Later, i.unwritable(err)
+	case s.entry.In == nil:
+		s.r.shelves.behead(s.id)
+		if s.r.tombs.may(s.from) { // for a run after this one
+			if err := s.entry.Tomb.Behead(); err != nil {
+				return Later, s.entry.Unwritable(err)
 			}
 		}
-		i.r.cfg.Quiet.Dropped(string(i.from), "the stored data has lost its first message", "transfer", i.id)
+		s.r.cfg.Quiet.Dropped(string(s.from), "the stored data has lost its first message", "transfer", s.id)
 		return Spent, nil
-	case !i.isStored() || i.rec.Epoch > p.Epoch || i.rec.Epoch == p.Epoch && i.shelf.hole != "":
+	case !s.entry.Stored() || s.entry.In.Epoch > p.Epoch || s.entry.In.Epoch == p.Epoch && s.hole != "":
 		return Spent, nil
-	case i.rec.Epoch < p.Epoch:
-		return i.headGone(p)
-	case h.Seq <= i.rec.Taken:
+	case s.entry.In.Epoch < p.Epoch:
+		return s.headGone(p)
+	case h.Seq <= s.entry.In.Taken:
 		return Took, nil // its data is safe; only its removal was missing
-	case len(i.com.offers.waiting) > mostOwed:
-		return Later, transfer.Errorf(transfer.KindBusy, "%s has yet to hear of %d outcomes", i.from, len(i.com.offers.waiting))
+	case len(s.offers.waiting) > mostOwed:
+		return Later, transfer.Errorf(transfer.KindBusy, "%s has yet to hear of %d outcomes", s.from, len(s.offers.waiting))
 	}
-	if !i.ep.live {
-		if v, err := i.goOnShelf(); err != nil || v != Took {
+	if !s.ep.Live {
+		if v, err := s.goOnShelf(); err != nil || v != Took {
 			if v == Later {
-				i.waits = transfer.AsError(err) // which the source gets when it asks
+				s.waits = transfer.AsError(err) // which the source gets when it asks
 			}
 			return v, err
 		}
 	}
 
-	now := i.r.cfg.Clock.Now()
-	i.contact.at = now
-	i.ep.silentAt = now.Add(sourceSilent)
-	fresh := i.shelf.fresh
-	i.shelf.fresh = false
+	now := s.r.cfg.Clock.Now()
+	s.contact.at = now
+	s.ep.silentAt = now.Add(sourceSilent)
+	fresh := s.fresh
+	s.fresh = false
 	switch {
-	case h.Seq < i.ep.next:
+	case h.Seq < s.ep.next:
 		return Took, nil // a repeat
-	case h.Seq > i.ep.next && fresh:
+	case h.Seq > s.ep.next && fresh:
 		return Rewind, nil
-	case h.Seq > i.ep.next:
-		if i.shelf.ahead++; i.shelf.ahead > mostAhead {
-			i.holed("messages are missing in the store")
-			return i.atHole()
+	case h.Seq > s.ep.next:
+		if s.ahead++; s.ahead > mostAhead {
+			s.holed("messages are missing in the store")
+			return s.atHole()
 		}
 		return Took, nil // it comes again in its turn
 	}
 
-	i.shelf.ahead = 0
-	if !i.takeMessage(p) {
-		i.interrupt()
-		return i.atHole()
+	s.ahead = 0
+	if !s.takeMessage(p) {
+		s.in.interrupt()
+		return s.atHole()
 	}
-	i.afterMessage()
-	if i.ep.ending() {
-		i.interrupt()
-		return i.atHole()
+	s.in.afterMessage()
+	if s.ep.Ending() {
+		s.in.interrupt()
+		return s.atHole()
 	}
-	if i.rec.State != transfer.Receiving {
+	if s.entry.In.State != transfer.Receiving {
 		return Spent, nil
 	}
 	return Took, nil
 }
 
+// takeMessage takes the next message.
+func (s *shelving) takeMessage(p *shelved) bool {
+	frames, err := wire.ParseFrames(p.head, p.Data, wire.Intact(p.Data))
+	if err != nil {
+		s.log.Warn("stored message rejected", "error", err)
+		s.ep.Again = err.Error()
+		return false
+	}
+
+	mark := shelfMark{seq: p.head.Seq, number: p.Number}
+	for n := range frames {
+		f := &frames[n]
+		if f.Type == wire.FrameBegin || f.Type == wire.FrameFail {
+			s.w.AwaitTurn(f.Item)
+		}
+		if !s.w.Write(f, nil) {
+			return false
+		}
+		cost := f.Cost(flow.BeginCost)
+		s.ep.account.Use(cost)
+		s.ep.unacked += cost
+		if mark.last = mark.last || f.Type == wire.FrameLast; f.Type != wire.FrameLast {
+			s.top = max(s.top, f.Item+1)
+		}
+	}
+
+	s.ep.next++
+	mark.top = s.top
+	if item, offset, ok := s.w.Current(); ok && item+1 == mark.top {
+		mark.open, mark.offset = true, offset
+	}
+	if len(s.marks) >= mostMarks { // every second one will do
+		half := s.marks[:0]
+		for n := 1; n < len(s.marks); n += 2 {
+			half = append(half, s.marks[n])
+		}
+		s.marks = half
+	}
+	s.marks = append(s.marks, mark)
+	return true
+}
+
 // atHole returns the verdict on a shelf after its epoch has ended.
-func (i taking) atHole() (Verdict, error) {
+func (s *shelving) atHole() (Verdict, error) {
 	switch {
-	case i.rec.State != transfer.Receiving || i.shelf.hole != "":
+	case s.entry.In.State != transfer.Receiving || s.hole != "":
 		return Spent, nil
-	case i.ep.live: // interrupt has yet to end the epoch
+	case s.ep.Live: // interrupt has yet to end the epoch
 		return Later, nil
 	}
-	return Later, i.waits
+	return Later, s.waits
 }
 
 // all reports whether this ledger has all of a transfer that was ever taken: it had the agent's name when the first
 // epoch was stored, and has not been replaced by an older copy since. An error is of a kind that waits.
-func (i taking) all(o *wire.Open) (bool, error) {
-	mark, err := ledger.Mark(i.r.cfg.Ledger)
+func (s *shelving) all(o *wire.Open) (bool, error) {
+	mark, err := ledger.Mark(s.r.cfg.Ledger)
 	switch {
 	case err != nil:
-		return false, i.unwritable(err)
+		return false, s.entry.Unwritable(err)
 	case o.Stored.Ledger != mark:
 		return false, nil
-	case !i.r.cfg.Store.Compared():
-		return false, transfer.Errorf(transfer.KindBusy, "%s has yet to compare its ledger with the audit log", i.r.cfg.Agent).
+	case !s.r.cfg.Store.Compared():
+		return false, transfer.Errorf(transfer.KindBusy, "%s has yet to compare its ledger with the audit log", s.r.cfg.Agent).
 			WithHint("it goes on when coordination is there")
 	}
 	return true, nil
@@ -303,73 +365,69 @@ func (i taking) all(o *wire.Open) (bool, error) {
 
 // refuseUnknown answers an OPEN of a transfer without an entry here. The first message of its shelf is missing, or the
 // shelf is empty. It reports false if the transfer can begin again, because no part of it was taken.
-func (i taking) refuseUnknown(o *wire.Open) bool {
-	all, err := i.all(o)
+func (s *shelving) refuseUnknown(o *wire.Open) bool {
+	all, err := s.all(o)
 	switch {
 	case err != nil:
-		i.r.send(i.from, busy(o, i.id, err))
+		s.r.send(s.from, busy(o, s.id, err))
 	case !all:
-		i.refuse(o.Nonce, i.errBeheaded())
+		s.in.refuse(o.Nonce, s.errBeheaded())
 	}
 	return !all
 }
 
 // mayBegin refuses a transfer without an entry here, if another ledger may have taken some of it: the first message of
 // its shelf was missing before, or the source has stored earlier epochs.
-func (i taking) mayBegin(o *wire.Open) error {
-	headless := false
-	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-		headless, err = ledger.Headless(t, i.id, i.from)
-		return err
-	})
+func (s *shelving) mayBegin(o *wire.Open) error {
+	headless, err := s.entry.Tomb.Headless()
 	if err != nil {
-		return i.unwritable(err)
+		return s.entry.Unwritable(err)
 	}
 	if !headless && (o.Stored.Epoch == 1 || o.Stored.Ledger == "") {
 		return nil
 	}
-	all, err := i.all(o)
+	all, err := s.all(o)
 	switch {
 	case err != nil:
 		return err
 	case !all:
-		return i.errBeheaded()
+		return s.errBeheaded()
 	case !headless:
 		return nil
 	}
-	(Desk{i.r}).restore(i.id)
-	if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return ledger.Restore(t, i.id, i.from) }); err != nil {
-		return i.unwritable(err)
+	s.r.shelves.restore(s.id)
+	if err := s.entry.Tomb.Restore(); err != nil {
+		return s.entry.Unwritable(err)
 	}
 	return nil
 }
 
 // headGone handles a shelf of a new epoch that lacks its OPEN.
-func (i taking) headGone(p *shelved) (Verdict, error) {
-	if i.ep.live && !i.rest() {
-		return i.atRest()
+func (s *shelving) headGone(p *shelved) (Verdict, error) {
+	if s.ep.Live && !s.in.rest() {
+		return s.atRest()
 	}
-	o := &wire.Open{Nonce: i.rec.Nonce, Request: i.rec.Request, Stored: &wire.Shelved{Epoch: p.Epoch}}
-	if err := i.enter(o, false); err != nil {
-		return Later, i.unwritable(err)
+	o := &wire.Open{Nonce: s.entry.In.Nonce, Request: s.entry.In.Request, Stored: &wire.Shelved{Epoch: p.Epoch}}
+	if err := s.enter(o, false); err != nil {
+		return Later, s.entry.Unwritable(err)
 	}
-	i.holed("the first message is missing in the store")
-	return i.atHole()
+	s.holed("the first message is missing in the store")
+	return s.atHole()
 }
 
 // covered returns how many of the taken messages have no data left that a crash would lose.
-func (i taking) covered() (n int) {
+func (s *shelving) covered() (n int) {
 	if failpoint.Planted("stored-acked-early") {
-		return len(i.shelf.marks)
+		return len(s.marks)
 	}
-	below := i.rec.Decided.Below()
-	for k := range i.shelf.marks {
-		m := &i.shelf.marks[k]
+	below := s.entry.In.Decided.Below()
+	for k := range s.marks {
+		m := &s.marks[k]
 		switch {
 		case m.last: // the number of items is not in the ledger until all are decided
 			return n
 		case below >= m.top:
-		case m.open && below >= m.top-1 && i.safeTo(m.top-1, m.offset):
+		case m.open && below >= m.top-1 && s.w.SafeTo(m.top-1, m.offset):
 		default:
 			return n
 		}
@@ -378,118 +436,101 @@ func (i taking) covered() (n int) {
 	return n
 }
 
-// safeTo reports whether a process with the ledger alone can resume an item at an offset, or beyond.
-func (i taking) safeTo(item uint64, offset int64) bool {
-	c := i.w.files.of(item)
-	if c == nil && offset > 0 { // the epoch has just ended
-		pt, err := i.point(item)
-		return err == nil && pt != nil && pt.Source >= offset && !pt.NoReadBack && len(pt.Begin) > 0
-	}
-	if c == nil || offset == 0 || c.safe < offset || c.conv != nil || c.run.Rebased() {
-		return false
-	}
-	_, readable := c.partial.(io.ReaderAt)
-	return readable
-}
-
 // trim removes the messages that are needed no more from the shelf. It runs once a second at most, as it costs a synced
 // ledger entry, and when the epoch ends.
-func (i taking) trim(now time.Time, ends bool) {
-	if !i.ep.shelved || len(i.shelf.marks) == 0 {
+func (s *shelving) trim(now time.Time, ends bool) {
+	if !s.ep.Stored || len(s.marks) == 0 {
 		return
 	}
-	if now.Sub(i.shelf.trimmed) < trimEvery && !ends {
-		i.shelf.trimDue = i.shelf.trimmed.Add(trimEvery)
+	if now.Sub(s.trimmed) < trimEvery && !ends {
+		s.trimDue = s.trimmed.Add(trimEvery)
 		return
 	}
-	i.shelf.trimDue = zeroTime
-	n := i.covered()
+	s.trimDue = time.Time{}
+	n := s.covered()
 	if n == 0 {
 		return
 	}
 
-	m := i.shelf.marks[n-1]
-	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Taken = m.seq
-		return nil
-	}); err != nil {
-		i.log.Error("cannot write the ledger", "error", err)
+	m := s.marks[n-1]
+	if err := s.entry.Took(m.seq); err != nil {
+		s.log.Error("cannot write the ledger", "error", err)
 		return
 	}
 	failpoint.Hit("receiver.before_trim")
-	i.shelf.trimmed = now
-	i.shelf.marks = append([]shelfMark(nil), i.shelf.marks[n:]...)
-	i.r.cfg.Store.Trim(i.at(), m.number+1)
+	s.trimmed = now
+	s.marks = append([]shelfMark(nil), s.marks[n:]...)
+	s.r.cfg.Store.Trim(s.at(), m.number+1)
 	failpoint.Hit("receiver.after_trim")
 }
 
-// openedStored answers an OPEN of a stored transfer that has come by REPLY. The answer is the status of the shelf that
-// the OPEN names.
-func (i taking) openedStored(o *wire.Open) {
-	if i.r.cfg.Store == nil {
-		i.refuse(o.Nonce, transfer.Errorf(transfer.KindNotBuilt, "%s takes nothing by stored delivery", i.r.cfg.Agent))
+// asked answers an OPEN of a stored transfer that has come by REPLY. The answer is the status of the shelf that the OPEN
+// names.
+func (s *shelving) asked(o *wire.Open) {
+	if s.r.cfg.Store == nil {
+		s.in.refuse(o.Nonce, transfer.Errorf(transfer.KindNotBuilt, "%s takes nothing by stored delivery", s.r.cfg.Agent))
 		return
 	}
 	switch {
-	case i.rec == nil && (Desk{i.r}).headless(i.id) && i.refuseUnknown(o):
+	case s.entry.In == nil && s.r.shelves.headless(s.id) && s.refuseUnknown(o):
 		return
-	case i.foreign(o): // or the store was made anew
-		i.r.cfg.Store.Look(Shelf{i.from, i.id, o.Stored.Epoch}, &wire.Message{Kind: wire.KindOpen, From: i.from, Transfer: i.id, Open: o})
+	case s.foreign(o): // or the store was made anew
+		s.r.cfg.Store.Look(Shelf{s.from, s.id, o.Stored.Epoch}, &wire.Message{Kind: wire.KindOpen, From: s.from, Transfer: s.id, Open: o})
 		return
 	}
 
-	at := Shelf{i.from, i.id, o.Stored.Epoch}
+	at := Shelf{s.from, s.id, o.Stored.Epoch}
 	look := func() {
-		i.r.cfg.Store.Look(at, &wire.Message{Kind: wire.KindOpen, From: i.from, Transfer: i.id, Open: o})
+		s.r.cfg.Store.Look(at, &wire.Message{Kind: wire.KindOpen, From: s.from, Transfer: s.id, Open: o})
 	}
-	if i.rec == nil {
+	if s.entry.In == nil {
 		look()
 		if o.Stored.Again {
-			if o.Stored.Ledger != "" && i.refuseUnknown(o) {
+			if o.Stored.Ledger != "" && s.refuseUnknown(o) {
 				return
 			}
-			i.r.send(i.from, &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{Epoch: o.Stored.Epoch, Reason: "nothing of it has come"}})
+			s.r.send(s.from, &wire.Message{Kind: wire.KindResync, Transfer: s.id, Resync: &wire.Resync{Epoch: o.Stored.Epoch, Reason: "nothing of it has come"}})
 			return
 		}
-		if reason, place := i.mustWait(); reason != nil {
-			i.r.send(i.from, busyAt(o, i.id, place, reason))
+		if reason, place := s.in.mustWait(); reason != nil {
+			s.r.send(s.from, busyAt(o, s.id, place, reason))
 			return
 		}
-		i.r.release(i.id)
+		s.r.release(s.id)
 		return // the contents of the shelf are the answer
 	}
 
-	if v, err := i.mayShelve(o, false); err != nil {
+	if v, err := s.mayShelve(o, false); err != nil {
 		if v == Later {
-			i.r.send(i.from, busy(o, i.id, err))
+			s.r.send(s.from, busy(o, s.id, err))
 		}
 		return
 	}
 	switch {
-	case i.rec.Epoch > o.Stored.Epoch || o.Stored.Again || i.rec.Epoch == o.Stored.Epoch && i.shelf.hole != "":
-		if i.rec.Epoch > o.Stored.Epoch { // the source's ledger was restored: it catches up, one epoch after another
-			i.sayHole(o.Stored.Epoch, "there was a later epoch")
+	case s.entry.In.Epoch > o.Stored.Epoch || o.Stored.Again || s.entry.In.Epoch == o.Stored.Epoch && s.hole != "":
+		if s.entry.In.Epoch > o.Stored.Epoch { // the source's ledger was restored: it catches up, one epoch after another
+			s.sayHole(o.Stored.Epoch, "there was a later epoch")
 			return
 		}
-		if i.rec.Epoch < o.Stored.Epoch {
-			if i.ep.live && !i.rest() {
+		if s.entry.In.Epoch < o.Stored.Epoch {
+			if s.ep.Live && !s.in.rest() {
 				return
 			}
-			if err := i.enter(o, false); err != nil {
-				i.log.Error("cannot write the ledger", "error", err)
+			if err := s.enter(o, false); err != nil {
+				s.log.Error("cannot write the ledger", "error", err)
 				return
 			}
 		}
-		if i.shelf.hole == "" {
-			i.holed("the source has broken off")
+		if s.hole == "" {
+			s.holed("the source has broken off")
 		} else {
-			i.sayHole(i.rec.Epoch, i.shelf.hole)
+			s.sayHole(s.entry.In.Epoch, s.hole)
 		}
-	case i.waits != nil && !i.ep.live:
+	case s.waits != nil && !s.ep.Live:
 		look()
-		i.r.send(i.from, busy(o, i.id, i.waits))
+		s.r.send(s.from, busy(o, s.id, s.waits))
 	default:
-		i.acceptShelf(o)
+		s.acceptShelf(o)
 		look()
 	}
 }
@@ -498,153 +539,125 @@ func (i taking) openedStored(o *wire.Open) {
 const mostForeign = 3
 
 // foreign reports whether an OPEN names another store than the one that was seen last.
-func (i taking) foreign(o *wire.Open) bool {
-	mark, known := i.r.cfg.Store.Mark()
+func (s *shelving) foreign(o *wire.Open) bool {
+	mark, known := s.r.cfg.Store.Mark()
 	return known && mark != o.Stored.Store
 }
 
 // elsewhere answers an OPEN after a look, if the source uses another store.
-func (i taking) elsewhere(o *wire.Open) bool {
-	if !i.foreign(o) {
+func (s *shelving) elsewhere(o *wire.Open) bool {
+	if !s.foreign(o) {
 		return false
 	}
-	err := transfer.Errorf(transfer.KindBusy, "%s stores at another queue manager than that of %s, which finds nothing there", i.from, i.r.cfg.Agent).
+	err := transfer.Errorf(transfer.KindBusy, "%s stores at another queue manager than that of %s, which finds nothing there", s.from, s.r.cfg.Agent).
 		WithHint("send it without --delivery stored: between queue managers it needs identities, and that both are Ferry's")
-	if (Desk{i.r}).strange(i.id) <= mostForeign {
-		i.r.send(i.from, busy(o, i.id, err))
+	if s.r.shelves.foreign(s.id) <= mostForeign {
+		s.r.send(s.from, busy(o, s.id, err))
 	} else {
 		err.Kind = transfer.KindNotBuilt
-		i.refuse(o.Nonce, err)
+		s.in.refuse(o.Nonce, err)
 	}
 	return true
 }
 
-// strange counts the OPENs of a transfer that is stored elsewhere.
-func (r Desk) strange(id transfer.ID) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.speakers.strange) >= mostHeadless {
-		clear(r.speakers.strange)
-	}
-	r.speakers.strange[id]++
-	return r.speakers.strange[id]
-}
-
 // nothingThere handles an OPEN with an empty shelf: the messages that the source stored and that have not come are
 // lost.
-func (i taking) nothingThere(o *wire.Open) {
-	if i.elsewhere(o) {
+func (s *shelving) nothingThere(o *wire.Open) {
+	if s.elsewhere(o) {
 		return
 	}
-	if i.rec == nil {
+	if s.entry.In == nil {
 		if o.Stored.Last == 0 {
 			return // more may be on its way
 		}
-		if i.refuseUnknown(o) {
+		if s.refuseUnknown(o) {
 			return
 		}
-		v, err := i.mayShelve(o, true)
+		v, err := s.mayShelve(o, true)
 		if err != nil {
 			if v == Later {
-				i.r.send(i.from, busy(o, i.id, err))
+				s.r.send(s.from, busy(o, s.id, err))
 			}
 			return
 		}
-		i.r.release(i.id)
-		if err := i.enter(o, false); err != nil {
-			i.log.Error("cannot write the ledger", "error", err)
+		s.r.release(s.id)
+		if err := s.enter(o, false); err != nil {
+			s.log.Error("cannot write the ledger", "error", err)
 			return
 		}
-		i.acceptShelf(o)
+		s.acceptShelf(o)
 	}
 
-	has := i.rec.Taken
-	if i.ep.live && i.ep.shelved {
-		has = i.ep.next - 1
+	has := s.entry.In.Taken
+	if s.ep.Live && s.ep.Stored {
+		has = s.ep.next - 1
 	}
 	switch {
-	case i.rec.Epoch > o.Stored.Epoch || i.shelf.hole != "" || o.Stored.Last == 0:
-	case i.rec.Epoch < o.Stored.Epoch:
-		if i.ep.live && !i.rest() {
+	case s.entry.In.Epoch > o.Stored.Epoch || s.hole != "" || o.Stored.Last == 0:
+	case s.entry.In.Epoch < o.Stored.Epoch:
+		if s.ep.Live && !s.in.rest() {
 			return
 		}
-		if err := i.enter(o, false); err != nil {
-			i.log.Error("cannot write the ledger", "error", err)
+		if err := s.enter(o, false); err != nil {
+			s.log.Error("cannot write the ledger", "error", err)
 			return
 		}
-		i.holed("nothing of it is in the store")
+		s.holed("nothing of it is in the store")
 	case has < o.Stored.Last:
-		i.holed("the end of it is not in the store")
+		s.holed("the end of it is not in the store")
 	}
 }
 
 // holed ends the epoch because a message of it is missing, and asks the source for another one.
-func (i taking) holed(reason string) {
-	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
-	if i.ep.live {
-		if !i.rest() {
+func (s *shelving) holed(reason string) {
+	s.log.Info("RESYNC sent", "error", reason, "epoch", s.entry.In.Epoch, "sequence", s.ep.next)
+	if s.ep.Live {
+		if !s.in.rest() {
 			return
 		}
-		i.closeEpoch()
-		i.r.keep(i.id, i.hasPoint())
+		s.in.closeEpoch()
+		s.r.keep(s.id, s.entry.Items.AnyPoint())
 	}
-	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Live = false
-		return nil
-	}); err != nil {
-		i.log.Error("cannot write the ledger", "error", err)
+	if err := s.entry.SetLive(false); err != nil {
+		s.log.Error("cannot write the ledger", "error", err)
 	}
-	i.shelf = shelving{hole: reason}
-	i.sayHole(i.rec.Epoch, reason)
+	s.shelfState = shelfState{hole: reason}
+	s.sayHole(s.entry.In.Epoch, reason)
 	failpoint.Hit("receiver.after_resync")
 }
 
 // sayHole sends RESYNC with the points from which the epoch after this one resumes.
-func (i taking) sayHole(epoch uint32, reason string) {
-	resume := transfer.Resume{Decided: i.rec.Decided}
-	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error { return i.points(t, &resume) })
+func (s *shelving) sayHole(epoch uint32, reason string) {
+	resume, err := s.entry.Resume(s.w.Resumed)
 	if err != nil {
-		i.log.Error("cannot read the ledger", "error", err)
+		s.log.Error("cannot read the ledger", "error", err)
 		return
 	}
-	i.shelf.backoff = min(max(2*i.shelf.backoff, shelfRepeat), shelfRepeats)
-	i.shelf.holeDue = i.r.cfg.Clock.Now().Add(i.shelf.backoff)
-	i.r.send(i.from, &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{Epoch: epoch, Resume: resume, Reason: reason}})
-}
-
-// points puts the points from which items can resume into resume.
-func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
-	return t.Items(i.id, func(item uint64, it *ledger.Item) error {
-		p := it.Point
-		if p != nil {
-			i.pointed[item] = true // it does no harm if the transaction fails
-		}
-		if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
-			at := p.Point
-			if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest is resumed in this process
-				at.NoReadBack = false
-			}
-			resume.Points = append(resume.Points, at)
-		}
-		return nil
-	})
+	s.backoff = min(max(2*s.backoff, shelfRepeat), shelfRepeats)
+	s.holeDue = s.r.cfg.Clock.Now().Add(s.backoff)
+	s.r.send(s.from, &wire.Message{Kind: wire.KindResync, Transfer: s.id, Resync: &wire.Resync{Epoch: epoch, Resume: resume, Reason: reason}})
 }
 
 // dropShelf removes all stored messages of the transfer.
-func (i taking) dropShelf() {
-	if i.isStored() && i.r.cfg.Store != nil {
-		i.shelf = shelving{}
-		i.r.cfg.Store.Trim(i.at(), 0)
+func (s *shelving) dropShelf() {
+	if s.entry.Stored() && s.r.cfg.Store != nil {
+		s.shelfState = shelfState{}
+		s.r.cfg.Store.Trim(s.at(), 0)
 	}
 }
 
 // heldBack reports whether an ACK can wait. No sender waits for the ACKs of a shelf, which only show progress.
-func (i taking) heldBack() bool {
-	now := i.r.cfg.Clock.Now()
-	i.ep.unacked, i.ep.ask = 0, false
-	if now.Sub(i.shelf.acked) < ackRepeat && i.rec.State == transfer.Receiving {
+func (s *shelving) heldBack() bool {
+	now := s.r.cfg.Clock.Now()
+	s.ep.unacked, s.ep.ask = 0, false
+	if now.Sub(s.acked) < ackRepeat && s.entry.In.State == transfer.Receiving {
 		return true
 	}
-	i.shelf.acked = now
+	s.acked = now
 	return false
+}
+
+// errBeheaded refuses a transfer that an earlier ledger has partly taken.
+func (s *shelving) errBeheaded() *transfer.Error {
+	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of the data stored for it has been taken", s.r.cfg.Agent)
 }

@@ -47,12 +47,12 @@ func TestWhenASourceIsSilent(t *testing.T) {
 				c.deed(i, now.now)
 			}
 			if c.another {
-				r.spoke["ALPHA"] = now.now
+				r.heard.hear("ALPHA", now.now)
 			}
 			i.due(now.now)
 		}
-		if i.ep.live == c.silent {
-			t.Errorf("%s: the transfer keeps its slot: %v", c.name, i.ep.live)
+		if i.ep.Live == c.silent {
+			t.Errorf("%s: the transfer keeps its slot: %v", c.name, i.ep.Live)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func alive(epoch uint32) func(*incoming, time.Time) {
 func TestASourceThatLivesHearsThatNoEpochIsOpen(t *testing.T) {
 	r, id, said := resting(t)
 	i := live(t, r, id)
-	i.ep.live = false
+	i.ep.Live = false
 	alive(1)(i, time.Now())
 	if len(said.all) != 1 || said.all[0].Kind != wire.KindBusy || said.all[0].Busy.Epoch != 1 {
 		t.Errorf("the source was told %+v", said.all)
@@ -98,15 +98,15 @@ func TestOneTransferLivesForAllOfItsSource(t *testing.T) {
 	r, id, _ := resting(t)
 	r.actors[id] = live(t, r, id)
 	now := r.cfg.Clock.Now()
-	if r.speaks("ALPHA", now) {
+	if r.heard.speaks("ALPHA", now) {
 		t.Fatal("the source speaks before it has said a word")
 	}
 	r.Control(&wire.Message{Kind: wire.KindAlive, From: "OTHER", Transfer: id, Alive: &wire.Alive{Epoch: 1}})
-	if r.speaks("ALPHA", now) || r.speaks("OTHER", now) {
+	if r.heard.speaks("ALPHA", now) || r.heard.speaks("OTHER", now) {
 		t.Error("another agent speaks for the source, or by a transfer that is not its own")
 	}
 	r.Control(&wire.Message{Kind: wire.KindAlive, From: "ALPHA", Transfer: id, Alive: &wire.Alive{Epoch: 1}})
-	if !r.speaks("ALPHA", now) {
+	if !r.heard.speaks("ALPHA", now) {
 		t.Error("the source is not heard")
 	}
 }

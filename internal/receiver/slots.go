@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // A waiter is a transfer that has asked for a slot and got a place in the queue.
@@ -208,40 +207,4 @@ func (s *slots) waitingOf(from transfer.AgentName) (n int) {
 		}
 	}
 	return n
-}
-
-// acquit clears a transfer that has made progress without a crash.
-func (r *Receiver) acquit(id transfer.ID) { r.wake(r.slots.acquit(id)) }
-
-// release gives a slot back and wakes the transfers that are next, so that they ask again.
-func (r *Receiver) release(id transfer.ID) {
-	had, next := r.slots.release(id)
-	if had {
-		r.cfg.Changed()
-	}
-	for _, w := range next {
-		r.wake(w)
-	}
-}
-
-// wake makes a transfer that waits ask again at once.
-func (r *Receiver) wake(w *waiter) {
-	if w != nil {
-		r.send(w.from, &wire.Message{Kind: wire.KindBusy, Transfer: w.id,
-			Busy: &wire.Busy{Reason: transfer.Errorf(transfer.KindBusy, "a slot at %s is free", r.cfg.Agent)}})
-	}
-}
-
-// keep records whether a waiting transfer has a partial file. If there are too many, the youngest transfer drops its
-// own.
-func (r *Receiver) keep(id transfer.ID, has bool) {
-	youngest, givesWay := r.slots.keep(id, has)
-	if !givesWay {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.actors[youngest]; a != nil {
-		a.box.control(&wire.Message{Kind: dropPartials})
-	}
 }

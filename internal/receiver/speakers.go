@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"ferry/internal/ledger"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // Bounds of one source agent, so that none keeps others out (INV-12). They are well above the needs of an agent that
@@ -19,14 +19,10 @@ const (
 // speakers is the state of a Receiver by source; r.mu guards it.
 type speakers struct {
 	actors map[transfer.AgentName]int
-	tombs  map[transfer.AgentName]int
 	// sleeping are transfers without an actor: they were accepted, no data has come, and the source is silent. The next
 	// OPEN wakes them.
 	sleeping map[transfer.ID]sleeper
-	leaving  map[transfer.ID]bool      // are being dropped
-	reading  map[transfer.ID]time.Time // of transfers with a shelf that is being read: last report of the reader
-	headless map[transfer.ID]bool      // the first message of their shelf is missing
-	strange  map[transfer.ID]int       // by transfer: OPENs that named another store
+	leaving  map[transfer.ID]bool // are being dropped
 }
 
 type sleeper struct {
@@ -35,7 +31,7 @@ type sleeper struct {
 }
 
 func newSpeakers() speakers {
-	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}, reading: map[transfer.ID]time.Time{}, headless: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
+	return speakers{actors: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}}
 }
 
 // full reports whether a source, or all sources together, have the most transfers allowed here.
@@ -43,38 +39,12 @@ func (r *Receiver) full(from transfer.AgentName) bool {
 	return r.speakers.actors[from] >= maxOfSpeaker || len(r.actors) >= maxActors
 }
 
-// turnAway answers an OPEN that finds no room; other messages are repeated.
-func (r *Receiver) turnAway(m *wire.Message, reason *transfer.Error) {
-	if m.Kind == wire.KindOpen {
-		r.send(m.From, busyAt(m.Open, m.Transfer, maxActors, reason))
-	}
-}
-
-// mayEntomb counts a tombstone of a source, and reports whether the source may have one more.
-func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
+// sleep records a transfer without data whose actor ends. If too many sleep, it forgets one: of the source with the
+// most sleepers, the one that has slept longest.
+func (r *Receiver) sleep(a *incoming) {
+	now := r.cfg.Clock.Now()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.speakers.tombs) > maxActors {
-		clear(r.speakers.tombs)
-	}
-	r.speakers.tombs[from]++
-	return r.speakers.tombs[from] <= maxTombs
-}
-
-// untouched reports whether the ledger entry is the whole state of a transfer: no file has come, and no part of one is
-// safe.
-func (i *incoming) untouched() bool {
-	return i.rec != nil && !i.ep.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.com.short.bytes == 0 && i.rec.Crashes == 0 &&
-		i.contact.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.com.offers.waiting) == 0 && !i.hasItems()
-}
-
-// sleep ends the actor of a transfer without data. If too many sleep, it forgets one: of the source with the most
-// sleepers, the one that has slept longest.
-func (i *incoming) sleep() {
-	i.over = true
-	r, now := i.r, i.r.cfg.Clock.Now()
-	r.mu.Lock()
-	r.speakers.sleeping[i.id] = sleeper{i.from, now.Add(-i.contact.silence(now))}
+	r.speakers.sleeping[a.id] = sleeper{a.from, now.Add(-a.contact.silence(now))}
 	gone, from, ok := r.tooMany()
 	r.mu.Unlock()
 	if ok {
@@ -119,44 +89,21 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	}()
 
 	r.cfg.Quiet.Dropped(string(from), "too many idle transfers; the oldest is forgotten", "transfer", id)
-	var dirs []transfer.Path
-	var rec *ledger.Incoming
-	err := r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-		if rec, err = t.Incoming(id); err == nil {
-			dirs, err = t.Dirs(id)
-		}
-		return err
-	})
-	if err == nil && rec != nil {
-		landing := r.cfg.Place.Land(landingOf(rec))
-		if serr := landing.Tidy(dirs, true); serr != nil {
+	left, err := r.entries.Find(id)
+	if err == nil && left.In != nil {
+		landing := r.cfg.Place.Land(writing.LandingOf(left.In))
+		if serr := landing.Tidy(left.Dirs, true); serr != nil {
 			r.cfg.Log.Warn("cannot remove temporary files; will retry", "transfer", id, "error", serr)
-			rec.Unswept = true
 			r.unswept.Store(true)
-			if err = rec.Move(transfer.Abandoned); err == nil {
-				err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIncoming(rec) })
-			}
+			err = r.entries.Abandon(left.In)
 		} else {
-			err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropIncoming(id) })
+			err = r.entries.Drop(id)
 		}
 		landing.Close()
 	}
 	if err != nil {
 		r.cfg.Log.Error("cannot remove a transfer that has received no data", "transfer", id, "error", err)
 	}
-}
-
-// restsIn reports whether an entry of an earlier run needs no actor before its source sends a message.
-func restsIn(t *ledger.Tx, rec *ledger.Incoming) (bool, error) {
-	if rec.State != transfer.Receiving || rec.Live || rec.Crashes > 0 || rec.Decided.Count() > 0 {
-		return false, nil
-	}
-	rests := true
-	err := t.Items(rec.Request.ID, func(uint64, *ledger.Item) error {
-		rests = false
-		return nil
-	})
-	return rests, err
 }
 
 // wakeOverdue makes actors for sleeping transfers with a source that was silent past the deadline. Those actors give
@@ -170,15 +117,8 @@ func (r *Receiver) wakeOverdue() error {
 		return nil
 	}
 
-	var asleep []*ledger.Incoming
-	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return t.Incomings(func(rec *ledger.Incoming) error {
-			if rec.State == transfer.Receiving {
-				asleep = append(asleep, rec)
-			}
-			return nil
-		})
-	}); err != nil {
+	asleep, err := r.entries.Receiving()
+	if err != nil {
 		return err
 	}
 

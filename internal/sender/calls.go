@@ -16,12 +16,32 @@ type Programs interface {
 	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error
 }
 
-// A calling is an Outgoing with the methods for its triggers and programs.
-type calling struct{ *Outgoing }
+// A driver moves a transfer on when the work of its present state cannot.
+type driver interface {
+	// wait and waitFor move to Waiting, until the next attempt. waitSettling waits without a state of its own.
+	wait(reason *transfer.Error, place int) (*Verdict, error)
+	waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error)
+	waitSettling(reason *transfer.Error) (*Verdict, error)
+	// giveUp, fail and refused end the transfer. pumpFailed ends it, or waits.
+	giveUp(why *transfer.Error) (*Verdict, error)
+	fail(e *transfer.Error) (*Verdict, error)
+	refused(e *transfer.Error) (*Verdict, error)
+	pumpFailed(err error) (*Verdict, error)
+	beginCancel() (*Verdict, error)
+	// stopReading closes the open files, and Dispose removes all traces of a transfer that is over.
+	stopReading()
+	Dispose()
+}
+
+// A calling checks the triggers of a transfer, and runs its programs.
+type calling struct {
+	parts
+	next driver
+}
 
 // prepare runs the steps before the destination is asked: it checks the triggers, once, and runs the pre-source
 // program. ready is false if the transfer ends, waits or stops.
-func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error) {
+func (o *calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error) {
 	rec := o.rec.read()
 	q := &rec.Request
 	if rec.Programs.Ready || rec.Dest != "" || len(q.Triggers) == 0 && q.Programs.At(transfer.PreSource) == nil {
@@ -37,7 +57,7 @@ func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error
 			unmet = transfer.AsError(err)
 		}
 		if unmet != nil {
-			v, err = o.fail(unmet)
+			v, err = o.next.fail(unmet)
 			return false, v, err
 		}
 		if err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
@@ -53,8 +73,8 @@ func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error
 	switch {
 	case ctx.Err() != nil:
 		return false, nil, nil
-	case o.Cancelled():
-		v, err = o.beginCancel()
+	case o.rec.cancelled():
+		v, err = o.next.beginCancel()
 		return false, v, err
 	case transfer.KindOf(err).Waits():
 		v, err = o.waitOrGiveUp(transfer.AsError(err))
@@ -62,7 +82,7 @@ func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error
 	case err != nil:
 		return false, nil, err
 	case failure != nil:
-		v, err = o.fail(failure)
+		v, err = o.next.fail(failure)
 		return false, v, err
 	}
 	return true, nil, o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
@@ -72,11 +92,11 @@ func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error
 }
 
 // waitOrGiveUp waits, or gives up once the recovery time-out is over.
-func (o calling) waitOrGiveUp(reason *transfer.Error) (*Verdict, error) {
+func (o *calling) waitOrGiveUp(reason *transfer.Error) (*Verdict, error) {
 	if o.rec.overdue() {
-		return o.giveUp(reason)
+		return o.next.giveUp(reason)
 	}
-	return o.wait(reason, 0)
+	return o.next.wait(reason, 0)
 }
 
 // unmet returns the first trigger that is not met; nil: all are.
@@ -104,7 +124,7 @@ func unmet(from place.Source, q *transfer.Request) (*transfer.Error, error) {
 
 // runProgram runs a program, if there is one, and waits for it. The recovery time-out does not count while it runs. If
 // the transfer is cancelled before its destination was asked, the program is killed.
-func (o calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure *transfer.Error, err error) {
+func (o *calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure *transfer.Error, err error) {
 	rec := o.rec.read()
 	c := &transfer.Call{At: at, Request: &rec.Request, Principal: rec.Principal, State: endingOf(rec), Counts: rec.Progress.Counts}
 	if c.Program() == nil {
@@ -120,7 +140,7 @@ func (o calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure
 	}); err != nil {
 		return nil, err
 	}
-	o.show(true)
+	o.shown.show(true)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	start := o.cfg.Clock.Now()
@@ -130,7 +150,7 @@ func (o calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure
 		failure, err = o.cfg.Programs.Run(ctx, c)
 	}()
 	for {
-		if at == transfer.PreSource && o.Cancelled() {
+		if at == transfer.PreSource && o.rec.cancelled() {
 			end(transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled"))
 		}
 		select {
@@ -143,14 +163,14 @@ func (o calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure
 }
 
 // finish runs the post-source program and ends the transfer.
-func (o calling) finish(ctx context.Context) (*Verdict, error) {
+func (o *calling) finish(ctx context.Context) (*Verdict, error) {
 	failure, err := o.runProgram(ctx, transfer.PostSource)
 	if ctx.Err() != nil && err != nil {
 		return nil, nil
 	}
 	if transfer.KindOf(err).Waits() {
 		if !o.rec.overdue() {
-			return o.waitSettling(transfer.AsError(err))
+			return o.next.waitSettling(transfer.AsError(err))
 		}
 		failure, err = transfer.AsError(err), nil
 	}
@@ -166,16 +186,6 @@ func (o calling) finish(ctx context.Context) (*Verdict, error) {
 	}, endingOf(&rec))
 	failpoint.Hit("sender.after_settled")
 	return &Verdict{Final: true}, err
-}
-
-// endingOf returns the final state of a transfer with all outcomes on record. If all items have arrived but a later
-// program has failed, the state is Partial.
-func endingOf(rec *ledger.Source) transfer.State {
-	s := rec.Progress.Counts.Ending()
-	if s == transfer.Successful && rec.Programs.Failed != nil {
-		return transfer.Partial
-	}
-	return s
 }
 
 // programRuns records that the destination runs a program of the transfer: meanwhile the recovery time-out does not

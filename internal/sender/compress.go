@@ -37,6 +37,6 @@ func (p *pump) squeeze(item uint64, offset int64, plain []byte) {
 	if f == compress.Plain {
 		return
 	}
-	p.b.Undo()
-	p.b.CData(item, offset, len(plain), f, small)
+	p.out.b.Undo()
+	p.out.b.CData(item, offset, len(plain), f, small)
 }

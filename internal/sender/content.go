@@ -8,11 +8,11 @@ import (
 // formOf returns the form of a file's content beside its bytes, from its place and this agent's defaults. It returns
 // nil if the request asks for bytes alone.
 func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, error) {
-	if !p.task.content {
+	if !p.task.Content {
 		return nil, nil
 	}
 
-	q := &p.task.options
+	q := &p.task.Options
 	known, dataset, err := src.Form()
 	if !dataset && q.Mode != transfer.ModeText { // its records are its bytes, in any form
 		known, err = nil, nil

@@ -19,9 +19,9 @@ func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 
 // waitFor is wait with a retry time from the caller.
 func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error) {
-	if o.cfg.scarce() { // files that can be opened again are closed
+	if o.cfg.walks().Scarce() { // files that can be opened again are closed
 		o.stopReading()
-		o.items.rest()
+		o.items.Rest()
 	}
 	o.live.waits(place, o.cfg.Clock.Now().Add(retry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
@@ -52,7 +52,7 @@ func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 func withdraw(o *Outgoing, e *transfer.Error) (*Verdict, error) {
 	v, err := o.fail(e)
 	if err == nil {
-		o.tell(cancel(o.rec.read()))
+		o.peer.tell(cancel(o.rec.read()))
 	}
 	return v, err
 }
@@ -63,11 +63,6 @@ func (o *Outgoing) fail(e *transfer.Error) (*Verdict, error) {
 		return o.rec.end(t, rec, e)
 	}, transfer.Failed)
 	return &Verdict{Final: true}, err
-}
-
-// cancel returns the CANCEL of a transfer. It names the principal that asked for it, if any.
-func cancel(rec *ledger.Source) *wire.Message {
-	return &wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: rec.Canceller.Principal}}
 }
 
 // MarkUnreachable moves a transfer without a driver to Waiting: its destination is known to be away. It reports true if
@@ -87,7 +82,7 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 		if _, err := o.giveUp(reason); err != nil {
 			return false, err
 		}
-		o.show(true)
+		o.shown.show(true)
 		o.Dispose()
 		return true, nil
 	}
@@ -106,21 +101,21 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 		rec.Progress.Reason = reason
 		return nil
 	}, steps...)
-	o.show(true)
+	o.shown.show(true)
 	return false, err
 }
 
 // stopReading stops the walk, and closes the open files.
 func (o *Outgoing) stopReading() {
-	o.items.stopWalk()
+	o.items.Stop()
 	o.kept.close()
 }
 
 // Dispose closes all open files. It removes the item journal of a transfer that is over.
 func (o *Outgoing) Dispose() {
-	Stow(o).unshelve()
+	o.stow.unshelve()
 	o.stopReading()
-	o.items.closeJournal()
+	o.items.Close()
 	if o.rec.state().Final() {
 		failpoint.Hit("sender.before_drop")
 		if err := release(o); err != nil {

@@ -29,7 +29,7 @@ func TestNothingWaitsForTheItemJournal(t *testing.T) {
 	began, may := make(chan struct{}), make(chan struct{})
 	m := newMade(t, slowFiles{faulty.NewMemoryFiles(), began, may})
 	opened := make(chan error, 1)
-	go func() { opened <- m.items.openJournal(m.rec.read(), 0) }()
+	go func() { opened <- m.items.Open(m.rec.read(), 0) }()
 	<-began
 	done := make(chan error, 1)
 	go func() {

@@ -2,10 +2,10 @@ package sender
 
 import (
 	"context"
-	"time"
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -15,10 +15,10 @@ import (
 func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.before_open")
 	rec := o.rec.read()
-	a, goes := o.cfg.asked(rec), course{}
+	a, goes := o.cfg.walks().Reader(rec), walk.Course{}
 	if rec.Dest == "" {
 		var err error
-		if goes, err = o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) }); err != nil {
+		if goes, err = o.cfg.walks().Course(a); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +52,7 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			}
 			continue
 		}
-		if o.Cancelled() {
+		if o.rec.cancelled() {
 			return o.beginCancel()
 		}
 		if o.in.takeNudge() {
@@ -63,12 +63,12 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			if pause > repeatFirst && o.rec.overdue() { // after its first attempts
 				return o.giveUp(rec.Progress.Reason)
 			}
-			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*o.slack(unsent) {
+			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*o.peer.slack(unsent) {
 				return o.wait(o.silence(unsent), 0)
 			}
-			unsent = o.tell(open)
+			unsent = o.peer.tell(open)
 			failpoint.Hit("sender.after_open")
-			timer.Reset(pause + o.slack(unsent))
+			timer.Reset(pause + o.peer.slack(unsent))
 			pause = min(2*pause, repeatMost)
 		case <-o.driver:
 		case <-ctx.Done():
@@ -78,15 +78,6 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			return nil, nil // the last outcomes came in the meantime
 		}
 	}
-}
-
-// slack returns how much longer than on a fast link the answer to OPEN may take at present; 0 if OPEN did not leave
-// this host.
-func (o *Outgoing) slack(unsent error) time.Duration {
-	if unsent != nil {
-		return 0
-	}
-	return 4 * o.delay()
 }
 
 // silence returns the reason to wait after an unanswered OPEN.
@@ -104,14 +95,14 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 
 // openMessage returns the OPEN of the present nonce. Until the destination has accepted it, it names all targets except
 // those that were resolved since the last OPEN.
-func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire.Message, error) {
+func (o *Outgoing) openMessage(rec *ledger.Source, a *walk.Reader, goes walk.Course) (*wire.Message, error) {
 	q := rec.Request
 	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, Epoch: rec.Epoch, MaxChunk: o.cfg.MaxChunk,
 		Pardon: rec.Pardon, Recorded: rec.Decided.Count(), Principal: rec.Principal, Direct: o.offer(&q)}
 	if rec.Dest == "" {
-		q.Dest, open.Several = goes.dest, goes.several
+		q.Dest, open.Several = goes.Dest, goes.Several
 		var err error
-		if open.Targets, err = o.cfg.targets(a, rec.Targets); err != nil {
+		if open.Targets, err = o.cfg.walks().Targets(a, rec.Targets); err != nil {
 			return nil, err
 		}
 	}
@@ -143,19 +134,19 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce == rec.Nonce && m.Accept.Epoch > rec.Epoch:
 		if m.Accept.Epoch-rec.Epoch > maxMissed {
-			o.doubt("an ACCEPT of an epoch that is too far ahead")
+			o.peer.doubt("an ACCEPT of an epoch that is too far ahead")
 			return false, nil, nil
 		}
-		if said := m.Accept; rec.Dest == "" && (!resolvedAs(open.Targets, said.Resolved) || open.Targets != nil && (open.Targets.More || len(said.Resolved) < len(open.Targets.List)) ||
+		if said := m.Accept; rec.Dest == "" && (!walk.ResolvedAs(open.Targets, said.Resolved) || open.Targets != nil && (open.Targets.More || len(said.Resolved) < len(open.Targets.List)) ||
 			!open.Request.Dest.IsZero() && said.Resolution.Base == "") {
-			o.doubt("an ACCEPT of other destinations than were asked for")
+			o.peer.doubt("an ACCEPT of other destinations than were asked for")
 			return false, nil, nil
 		}
 		v, err = o.accepted(m.Accept)
 		return true, v, err
 	case m.Kind == wire.KindResolved && m.Resolved.Nonce == rec.Nonce && open.Targets != nil && m.Resolved.After == open.Targets.After:
-		if len(m.Resolved.List) > 0 && !resolvedAs(open.Targets, m.Resolved.List) {
-			o.doubt("a RESOLVED of other destinations than were asked for")
+		if len(m.Resolved.List) > 0 && !walk.ResolvedAs(open.Targets, m.Resolved.List) {
+			o.peer.doubt("a RESOLVED of other destinations than were asked for")
 			return false, nil, nil
 		}
 		err = o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
@@ -206,7 +197,7 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 // accepted records the epoch and begins the walk at the first time. A Verdict gives the reason why the epoch is not
 // begun.
 func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
-	if err := o.items.openJournal(o.rec.read(), a.Resume.End()); err != nil { // for example a damaged one
+	if err := o.items.Open(o.rec.read(), a.Resume.End()); err != nil { // for example a damaged one
 		return o.pumpFailed(err)
 	}
 
@@ -222,10 +213,10 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 			p.Resumes++
 			return nil
 		}
-		if err := putResolved(t, rec, a.Resolved); err != nil {
+		if err := walk.PutResolved(t, rec, a.Resolved); err != nil {
 			return err
 		}
-		targets, err := resolvedOf(t, o.ID)
+		targets, err := walk.Resolved(t, o.ID)
 		if err != nil {
 			return err
 		}
@@ -240,7 +231,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 	}
 
 	failpoint.Hit("sender.after_accept")
-	o.items.startWalk(o.rec.read())
+	o.items.Start(o.rec.read())
 	o.live.accepted()
 	o.in.accepted(a.Instance)
 	o.opening, o.accept = a, a
@@ -250,11 +241,11 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 // beginCancel withdraws the transfer. A destination that never accepted has nothing to take back; it gets one CANCEL,
 // in case its answer was lost.
 func (o *Outgoing) beginCancel() (*Verdict, error) {
-	Stow(o).unshelve()
+	o.stow.unshelve()
 	rec := o.rec.read()
-	if Stow(o).endsAtOnce(rec) {
+	if o.stow.endsAtOnce(rec) {
 		if rec.Nonce > 0 {
-			o.tell(cancel(rec))
+			o.peer.tell(cancel(rec))
 		}
 		return o.endCancelled()
 	}
@@ -268,12 +259,12 @@ func (o *Outgoing) beginCancel() (*Verdict, error) {
 // CancelNow cancels a transfer without a driver, if it can end at once: it was never accepted, or is parked. It reports
 // false if a driver must take the transfer to its end.
 func (o *Outgoing) CancelNow() (bool, error) {
-	if !Stow(o).endsAtOnce(o.rec.read()) {
+	if !o.stow.endsAtOnce(o.rec.read()) {
 		return false, nil
 	}
 	_, err := o.beginCancel()
 	if err == nil {
-		o.show(true)
+		o.shown.show(true)
 		o.Dispose()
 	}
 	return err == nil, err
@@ -308,8 +299,8 @@ func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
 			if o.rec.overdue() {
 				return o.endCancelled()
 			}
-			o.tell(message)
-			if Stow(o).withdrawn(ctx) {
+			o.peer.tell(message)
+			if o.stow.withdrawn(ctx) {
 				return o.endCancelled()
 			}
 			timer.Reset(pause)

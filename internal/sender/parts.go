@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"ferry/internal/place"
+	"ferry/internal/sender/walk"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -16,10 +18,12 @@ type parts struct {
 	cfg   *Config
 	log   *slog.Logger
 	to    transfer.AgentName
+	peer  *peer
 	rec   *record
 	live  *figures
-	items *items
+	items *walk.List
 	sent  *sent
+	shown *display
 
 	driver wakeup // the driver must look again
 	feeder wakeup // the pump must look again
@@ -31,56 +35,88 @@ func (p *parts) wake() {
 	p.feeder.wake()
 }
 
-// status returns the present status of the transfer.
-func (p *parts) status() *transfer.Progress {
-	rec := p.rec.read()
-	is := rec.Progress
-	is.State = rec.State
-	now := p.snapshot()
-	now.put(&is)
-	p.live.put(&is)
-	return &is
+// stored reports whether the transfer has stored delivery.
+func (p *parts) stored() bool { return p.rec.read().Request.Stored() }
+
+// takeAck takes in an ACK. A new safe point is progress: it ends a recovery and forgives crashes. Bytes alone are not
+// progress, as they may have to be sent again for ever.
+func (p *parts) takeAck(a *wire.Ack) error {
+	if !p.live.acked(a) {
+		return nil
+	}
+	if f, ok := p.cfg.Place.(place.Forgetter); ok {
+		f.Forget(a.Safe.Offset)
+	}
+	return p.rec.progressed()
 }
 
-func (p *parts) snapshot() snapshot { return p.live.snapshot(p.items.totals()) }
-
-// show publishes the status, once a second at most unless forced.
-func (p *parts) show(forced bool) {
-	if !p.live.due(p.cfg.Clock.Now(), forced) {
-		return
-	}
-	if now := p.status(); !now.State.Final() || p.live.ends() {
-		p.cfg.Progress(now)
-	}
+// A peer is the agent at the other end of a transfer.
+type peer struct {
+	cfg *Config
+	log *slog.Logger
+	id  transfer.ID // of the transfer
+	is  transfer.AgentName
 }
 
 // tell sends a control message to the destination.
-func (p *parts) tell(m *wire.Message) error {
+func (p *peer) tell(m *wire.Message) error {
 	c := *m
-	c.From, c.Transfer = p.cfg.Agent, p.ID
-	err := p.cfg.Link.Send(p.to, &c)
+	c.From, c.Transfer = p.cfg.Agent, p.id
+	err := p.cfg.Link.Send(p.is, &c)
 	if err != nil {
 		p.log.Debug("cannot send message; will retry", "kind", m.Kind, "error", err)
 	}
 	return err
 }
 
-// delay returns how long a control message and its answer take at present.
-func (p *parts) delay() time.Duration {
-	if p.cfg.Delay == nil {
+// slack returns how much longer than on a fast link the answer to OPEN may take at present; 0 if OPEN did not leave
+// this host.
+func (p *peer) slack(unsent error) time.Duration {
+	if unsent != nil || p.cfg.Delay == nil {
 		return 0
 	}
-	return p.cfg.Delay()
+	return 4 * p.cfg.Delay()
 }
 
-// fromPeer reports whether a message is from the destination.
-func (p *parts) fromPeer(m *wire.Message) bool {
-	if m.From == p.to {
+// sent reports whether a message is from the destination.
+func (p *peer) sent(m *wire.Message) bool {
+	if m.From == p.is {
 		return true
 	}
-	p.cfg.Quiet.Dropped(string(m.From), "the sender is not this transfer's peer", "kind", m.Kind, "transfer", p.ID)
+	p.cfg.Quiet.Dropped(string(m.From), "the sender is not this transfer's peer", "kind", m.Kind, "transfer", p.id)
 	return false
 }
 
 // doubt records that an impossible message of the destination was dropped, with the reason.
-func (p *parts) doubt(why string) { p.cfg.Quiet.Dropped(string(p.to), why, "transfer", p.ID) }
+func (p *peer) doubt(why string) { p.cfg.Quiet.Dropped(string(p.is), why, "transfer", p.id) }
+
+// A display has the status of a transfer, and publishes it.
+type display struct {
+	cfg   *Config
+	rec   *record
+	live  *figures
+	items *walk.List
+}
+
+// status returns the present status of the transfer.
+func (d *display) status() *transfer.Progress {
+	rec := d.rec.read()
+	is := rec.Progress
+	is.State = rec.State
+	now := d.snapshot()
+	now.put(&is)
+	d.live.put(&is)
+	return &is
+}
+
+func (d *display) snapshot() snapshot { return d.live.snapshot(d.items.Totals()) }
+
+// show publishes the status, once a second at most unless forced.
+func (d *display) show(forced bool) {
+	if !d.live.due(d.cfg.Clock.Now(), forced) {
+		return
+	}
+	if now := d.status(); !now.State.Final() || d.live.ends() {
+		d.cfg.Progress(now)
+	}
+}

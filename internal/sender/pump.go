@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"sync/atomic"
-	"time"
 
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -21,51 +20,21 @@ const maxTries = 3
 // A pump reads and sends in one epoch.
 type pump struct {
 	parts
+	out    *stream
 	left   *carryover
-	epoch  uint32
-	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
 
-	way
 	accept   *wire.Accept
-	b        *wire.Builder
-	chunk    int
-	seq      uint64
-	sealed   atomic.Uint64 // messages that were handed to the lane, or are being handed over
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
 	sources  place.Files
-	rate     int64      // of the request, bytes a second; 0: no limit
 	summing  []*reading // files that were sent without their digests
 	again    []resend   // files that are to be sent again
-	asked    *asked
-	task     task // of the item that is being sent
-
-	signs
-	none *transfer.Error // why no file of a set is sent; nil: they are sent, or it is no set
-
-	credit credit
-	out    atomic.Pointer[flow.Flight] // way.flight, once the lane is open
-}
-
-// signs are the flags of the next message.
-type signs struct {
-	starved bool // the pump has waited for credit since the last message
-	idle    bool // no message follows for now: the message asks for an acknowledgement
-}
-
-// A way is the lane of an epoch's messages, with its state.
-type way struct {
-	took   time.Duration // that the destination's last answer to OPEN took
-	lane   Lane
-	line   *flow.Line // shared by all transfers to this destination by this lane
-	flight *flow.Flight
-	shelf  Shelf         // with stored delivery: lane
-	head   []byte        // with stored delivery: the OPEN that begins the epoch
-	opened chan struct{} // closed once that OPEN is stored
-	vitals vitals
+	asked    *walk.Reader
+	task     walk.Task       // of the item that is being sent
+	none     *transfer.Error // why no file of a set is sent; nil: they are sent, or it is no set
 }
 
 // A laneError reports that messages may have been lost.
@@ -82,29 +51,7 @@ var (
 
 var errBroken = errors.New("it broke")
 
-func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
-	p := newPump(o, epoch, credit, resume)
-	o.live.granted(credit)
-	startPumping(p, resume)
-	return p
-}
-
-func newPump(o *Outgoing, epoch uint32, credit int64, resume transfer.Resume) *pump {
-	ctx, cancel := context.WithCancel(context.Background())
-	rec := o.rec.read()
-	chunk := rec.Progress.Settings.ChunkSize
-	p := &pump{parts: o.parts, left: &o.kept, accept: o.accept, way: way{took: o.answer}, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, asked: o.cfg.asked(rec), task: task{arg: -1}, resume: map[uint64]transfer.Point{}}
-	p.credit.raise(credit)
-	p.rate = rec.Request.Rate
-	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
-	for _, pt := range resume.Points {
-		p.resume[pt.Item] = pt
-	}
-
-	return p
-}
-
+// startPumping starts a pump.
 func startPumping(p *pump, resume transfer.Resume) {
 	go func() {
 		defer close(p.done)
@@ -126,49 +73,29 @@ func (p *pump) stop() {
 	}
 }
 
-// acked takes an ACK: of messages, and of more credit.
-func (p *pump) acked(a *wire.Ack) {
-	p.credit.raise(a.Credit)
-	if f := p.out.Load(); f != nil {
-		now := p.cfg.Clock.Now()
-		f.Acked(a.Seq, a.Time(), now)
-		if a.Here > a.Seq {
-			f.Arrived(a.Here, now)
-		}
-	}
-	p.feeder.wake()
-}
-
-// silent reports whether the destination counts as silent. heard is the time of its last message.
-func (p *pump) silent(heard time.Time) bool {
-	f := p.out.Load()
-	// Without a flight the lane is being opened, which has time-outs of its own.
-	return f != nil && f.Overdue(heard, p.cfg.Clock.Now())
-}
-
 // run sends every item that the destination has not decided. The first message is empty: it confirms the epoch, and
 // costs no credit.
 func (p *pump) run(resume transfer.Resume) error {
-	if err := p.openLane(); err != nil {
+	if err := p.out.openLane(p.accept); err != nil {
 		return err
 	}
-	defer p.flight.Leave()
-	if p.shelf != nil {
-		defer p.shelf.Close()
+	defer p.out.flight.Leave()
+	if p.out.shelf != nil {
+		defer p.out.shelf.Close()
 	}
 
-	if first, err := p.asked.item(0); err == nil {
+	if first, err := p.asked.Item(0); err == nil {
 		p.sources = p.cfg.Place.Files(first.Source)
 	} else {
 		return err
 	}
 	defer p.sources.Close()
 
-	if err := p.sign(); err != nil {
+	if err := p.out.sign(); err != nil {
 		return err
 	}
 
-	journal := p.items.journal()
+	journal := p.items.Journal()
 	if err := p.guard(journal); err != nil {
 		return err
 	}
@@ -182,18 +109,18 @@ func (p *pump) run(resume transfer.Resume) error {
 	if err := p.all(c, resume.Decided); err != nil {
 		return err
 	}
-	if err := p.room(0); err != nil {
+	if err := p.out.room(0); err != nil {
 		return err
 	}
 
-	p.b.Last(c.Count())
-	if err := p.flush(); err != nil {
+	p.out.b.Last(c.Count())
+	if err := p.out.flush(); err != nil {
 		return err
 	}
 
 	failpoint.Hit("sender.all_sent")
-	if p.shelf != nil {
-		return p.shelf.Flush(p.ctx)
+	if p.out.shelf != nil {
+		return p.out.shelf.Flush(p.out.ctx)
 	}
 	return p.await(func() bool { return false }, nil) // keeps the epoch alive until it is stopped
 }
@@ -215,7 +142,7 @@ func (p *pump) all(c *ledger.Cursor, decided transfer.ItemSet) error {
 		if err == nil {
 			err = p.resendAll()
 		}
-		if err == nil && p.shelf != nil {
+		if err == nil && p.out.shelf != nil {
 			err = p.rest() // in the store an item has ended when the next one begins
 		}
 		if err != nil {
@@ -259,7 +186,7 @@ func (p *pump) next(n uint64, it transfer.Item) error {
 		return err
 	}
 	// The destination of a stored epoch takes no item far ahead of one that has no digest: each is stored first.
-	if err := p.await(func() bool { return (p.shelf != nil || p.rec.mayBegin(n)) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
+	if err := p.await(func() bool { return (p.out.shelf != nil || p.rec.mayBegin(n)) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
 		return err
 	}
 	return p.item(n, it)
@@ -287,46 +214,12 @@ func (p *pump) letGo() {
 	}
 }
 
-// guarded reports whether no item is offered before the end of the walk, because the request limits the items, or gives
-// them an order.
-func guarded(q *transfer.Request) bool {
-	return q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
-}
-
 // guard waits for the end of the walk if the request is guarded.
 func (p *pump) guard(j *ledger.Journal) error {
-	if !guarded(&p.rec.read().Request) {
+	if !walk.Guarded(&p.rec.read().Request) {
 		return nil
 	}
 	return p.await(func() bool { return j.Totals().Ended }, nil)
-}
-
-// openLane opens the lane of this epoch's messages.
-func (p *pump) openLane() error {
-	if p.head != nil {
-		return openShelf(p)
-	}
-
-	l, name, reason, err := p.cfg.Lanes.Open(p.ctx, p.to, p.ID, p.rec.read().Request.Lane, p.accept, p.took)
-	if err != nil {
-		return err
-	}
-
-	was := p.live.travels(name, reason)
-	if name != was {
-		p.log.Debug("lane chosen", "lane", name, "error", reason)
-	}
-
-	if was == transfer.LaneDirect && name == transfer.LaneQueue {
-		// After a RESYNC the destination cannot be asked to dial; with OPEN it can.
-		return &laneError{errors.New(reason)}
-	}
-
-	p.lane = l
-	p.line = p.cfg.Lines.Line(string(p.to), name)
-	p.flight = p.line.Join(p.feeder.wake)
-	p.out.Store(p.flight)
-	return nil
 }
 
 // awaitJournal waits for the walk to find more.
@@ -343,16 +236,16 @@ func (p *pump) awaitJournal(wait <-chan struct{}) error {
 
 // fail reports an item that cannot be sent.
 func (p *pump) fail(n uint64, it transfer.Item, err *transfer.Error) error {
-	if p.task.expect != "" && err.Kind == transfer.KindMissing {
+	if p.task.Expect != "" && err.Kind == transfer.KindMissing {
 		err = transfer.Errorf(transfer.KindReplaced, "%s is not there any more; it was replaced or removed before it was read", it.Source)
 	}
 	if _, err := p.reserve(flow.BeginCost, flow.BeginCost); err != nil {
 		return err
 	}
-	if err := p.room(1200 + len(it.Source)); err != nil {
+	if err := p.out.room(1200 + len(it.Source)); err != nil {
 		return err
 	}
-	p.b.Fail(n, err, it.Source)
+	p.out.b.Fail(n, err, it.Source)
 	return nil
 }
 
@@ -361,10 +254,10 @@ func (p *pump) begin(n uint64, b *wire.Begin) error {
 	if _, err := p.reserve(flow.BeginCost, flow.BeginCost); err != nil {
 		return err
 	}
-	if err := p.room(len(b.Name) + len(b.Source) + len(b.Version) + wire.FormRoom); err != nil {
+	if err := p.out.room(len(b.Name) + len(b.Source) + len(b.Version) + wire.FormRoom); err != nil {
 		return err
 	}
-	p.b.Begin(n, b)
+	p.out.b.Begin(n, b)
 	return nil
 }
 
@@ -378,10 +271,10 @@ type resend struct {
 // item sends one item.
 func (p *pump) item(n uint64, it transfer.Item) error {
 	// Names beneath a base have one task, unless a version is expected of each.
-	same := p.task.arg == it.Arg || p.task.arg >= 0 && p.asked.q.Base != "" && p.task.expect == ""
-	if !same && it.Arg < p.asked.q.Count() { // missing items come after the last argument
+	same := p.task.Arg == it.Arg || p.task.Arg >= 0 && p.asked.Request.Base != "" && p.task.Expect == ""
+	if !same && it.Arg < p.asked.Request.Count() { // missing items come after the last argument
 		var err error
-		if p.task, err = p.asked.task(it.Arg); err != nil {
+		if p.task, err = p.asked.Task(it.Arg); err != nil {
 			return err
 		}
 	}
@@ -401,7 +294,7 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 		if err != nil {
 			return p.fail(n, it, transfer.AsError(err))
 		}
-		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source, To: p.task.to})
+		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source, To: p.task.To})
 	}
 
 	err := p.file(n, it, false)
@@ -439,4 +332,37 @@ func (p *pump) resend(r resend) error {
 			WithHint("send it when no program writes to it")
 	}
 	return p.fail(r.item, r.it, e)
+}
+
+// await blocks until ok returns true. It first sends the contents of the builder. It sends digests as they become
+// ready, and now and then an empty message as a sign of life. After ok has returned true, it is not called again.
+func (p *pump) await(ok func() bool, also <-chan struct{}) error {
+	for is := false; ; {
+		if err := p.out.ctx.Err(); err != nil || is || ok() {
+			return err
+		}
+		err := p.putSums()
+		if err == nil {
+			p.out.idle = true
+			err = p.out.flush()
+			p.out.idle = false
+		}
+		if err == nil {
+			err = p.out.wait(func() bool { is = ok(); return is || p.sumReady() }, also)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// reserve takes between least and most of the credit, waiting for it.
+func (p *pump) reserve(least, most int64) (int64, error) {
+	var got int64
+	err := p.await(func() (ok bool) {
+		got, ok = p.out.credit.take(least, most)
+		p.out.starved = p.out.starved || !ok
+		return ok
+	}, nil)
+	return got, err
 }

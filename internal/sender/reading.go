@@ -100,7 +100,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	}
 
 	r := &reading{item: n, it: it, src: src, facts: src.Facts()}
-	if err = r.isExpected(p.task.expect); err == nil {
+	if err = r.isExpected(p.task.Expect); err == nil {
 		err = p.mayDelete(r)
 	}
 	if err == nil {
@@ -122,16 +122,16 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	case known && !resumed:
 		return r, 0, nil
 	case known: // no part of it need be read again
-		r.tail, r.sum = true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, nil)
+		r.tail, r.sum = true, digest.Resume(p.task.Method, p.left.digests, pt.Prefix, nil)
 		return r, pt.Source, nil
 	case resumed:
 		failpoint.Hit("sender.after_reopen")
-		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, back)
+		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.Method, p.left.digests, pt.Prefix, back)
 		return r, pt.Source, nil
 	}
 
-	if p.task.method != digest.None {
-		r.sum = digest.NewRunning(p.task.method, p.left.digests)
+	if p.task.Method != digest.None {
+		r.sum = digest.NewRunning(p.task.Method, p.left.digests)
 	}
 	return r, 0, nil
 }
@@ -147,7 +147,7 @@ func (r *reading) isExpected(want transfer.Version) error {
 // mayDelete refuses a file that is to be deleted after its arrival, if the submitting principal may not delete it. The
 // file is not sent either, because sending it is only half of the request.
 func (p *pump) mayDelete(r *reading) error {
-	if p.cfg.May == nil || !p.task.options.Removes() {
+	if p.cfg.May == nil || !p.task.Options.Removes() {
 		return nil
 	}
 	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthDeleteSource, r.facts.Lies)
@@ -172,16 +172,16 @@ func seek(f place.File, at int64) bool {
 func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	version, size := r.facts.Version, r.facts.Size
 	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.facts.Mode, Size: size,
-		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form, To: p.task.to}); err != nil {
+		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form, To: p.task.To}); err != nil {
 		return false, err
 	}
 
 	for more := size != 0 && offset != size; more; {
 		if p.rec.decided(r.item) {
-			if err := p.room(0); err != nil {
+			if err := p.out.room(0); err != nil {
 				return false, err
 			}
-			p.b.Skip(r.item)
+			p.out.b.Skip(r.item)
 			return false, nil
 		}
 		n, err := p.piece(r, offset, size)
@@ -196,7 +196,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	} else if err != nil && !failpoint.Planted("no-second-look") {
 		return false, fmt.Errorf("%w: %w", errChanged, err)
 	}
-	if err := p.room(0); err != nil {
+	if err := p.out.room(0); err != nil {
 		return false, err
 	}
 
@@ -205,8 +205,8 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	}
 
 	p.sent.end(r.item, version)
-	p.b.End(r.item, offset)
-	if failpoint.Planted("deleted-when-sent") && p.task.options.Removes() {
+	p.out.b.End(r.item, offset)
+	if failpoint.Planted("deleted-when-sent") && p.task.Options.Removes() {
 		d := p.cfg.Place.(place.Deleter)
 		d.Delete(r.it.Reads(), version, d.Aside(p.ID, r.item), false)
 	}
@@ -257,12 +257,12 @@ func (p *pump) putSum(r *reading) error {
 			tail = r.sum.Tail()
 		}
 	}
-	if err := p.room(len(sum) + len(tail)); err != nil {
+	if err := p.out.room(len(sum) + len(tail)); err != nil {
 		return err
 	}
 
 	p.sent.digest(r.item, r.facts.Version, sum)
-	p.b.Sum(r.item, sum, tail)
+	p.out.b.Sum(r.item, sum, tail)
 	if r.lasting() {
 		r.close()
 	}
@@ -301,10 +301,10 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 		left = math.MaxInt64
 	}
 
-	pace := int64(p.pace())
-	space := func() int64 { return min(int64(p.b.Room()), pace-int64(p.b.Used())) }
+	pace := int64(p.out.pace())
+	space := func() int64 { return min(int64(p.out.b.Room()), pace-int64(p.out.b.Used())) }
 	if space() < min(pace/4, left) {
-		if err := p.flush(); err != nil {
+		if err := p.out.flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -315,9 +315,9 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 		return 0, err
 	}
 
-	n = min(n, int64(p.b.Room()))
+	n = min(n, int64(p.out.b.Room()))
 	k, err := p.read(r, offset, n)
-	p.credit.giveBack(n - k)
+	p.out.credit.giveBack(n - k)
 	switch {
 	case err != nil && err != io.EOF && (errors.Is(err, place.ErrUnsized) || transfer.KindOf(err).Waits()):
 		return 0, err
@@ -325,8 +325,8 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, err)
 	}
 
-	if p.b.Room() < 4096 || int64(p.b.Used()) >= pace {
-		if err := p.flush(); err != nil {
+	if p.out.b.Room() < 4096 || int64(p.out.b.Used()) >= pace {
+		if err := p.out.flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -349,19 +349,19 @@ func (p *pump) awaitBytes(f place.File) error {
 
 // read puts up to n next bytes into the message.
 func (p *pump) read(r *reading, offset, n int64) (int64, error) {
-	buf := p.b.Data(r.item, offset, int(n))
+	buf := p.out.b.Data(r.item, offset, int(n))
 	k, err := r.src.Read(buf)
 	if err != nil && err != io.EOF {
-		p.b.Undo()
+		p.out.b.Undo()
 		return 0, err
 	}
 
 	if int64(k) < n { // the end of a file of unknown size
 		short := bytes.Clone(buf[:k])
-		if p.b.Undo(); k == 0 {
+		if p.out.b.Undo(); k == 0 {
 			return 0, err
 		}
-		buf = p.b.Data(r.item, offset, k)
+		buf = p.out.b.Data(r.item, offset, k)
 		copy(buf, short)
 	}
 
@@ -371,9 +371,9 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 
 	p.live.count(r.item, offset, int64(k))
 	if k >= flow.BeginCost && isZero(buf) {
-		p.b.Undo()
-		p.b.Hole(r.item, offset, int64(k))
-		p.credit.giveBack(int64(k) - flow.BeginCost)
+		p.out.b.Undo()
+		p.out.b.Hole(r.item, offset, int64(k))
+		p.out.credit.giveBack(int64(k) - flow.BeginCost)
 		return int64(k), err
 	}
 

@@ -53,6 +53,17 @@ func (r *record) read() *ledger.Source {
 
 func (r *record) state() transfer.State { return r.read().State }
 
+// cancelled reports whether the transfer has been asked to end.
+func (r *record) cancelled() bool { return r.read().Cancel }
+
+// halt moves a running transfer to a state from which it may fail.
+func (r *record) halt() error {
+	if r.state() != transfer.Running {
+		return nil
+	}
+	return r.renegotiate()
+}
+
 // decided reports whether the outcome of an item is on record.
 func (r *record) decided(n uint64) bool {
 	r.mu.Lock()

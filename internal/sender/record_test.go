@@ -14,6 +14,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/place/pipe"
 	"ferry/internal/security/word"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -158,10 +159,10 @@ func TestLastOutcomes(t *testing.T) {
 	if err := m.rec.begin(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.items.openJournal(m.rec.read(), 0); err != nil {
+	if err := m.items.Open(m.rec.read(), 0); err != nil {
 		t.Fatal(err)
 	}
-	j := m.items.journal()
+	j := m.items.Journal()
 	for _, p := range []transfer.Path{"/a", "/b"} {
 		if err := j.Append(transfer.Item{Type: transfer.ItemFile, Source: p, Name: p[1:]}); err != nil {
 			t.Fatal(err)
@@ -175,7 +176,7 @@ func TestLastOutcomes(t *testing.T) {
 	}
 	both := []transfer.Outcome{outcome(0, "/a"), outcome(1, "/b")}
 	for n, oc := range both {
-		m.sent.begin(uint64(n), transfer.Item{Type: transfer.ItemFile, Source: oc.Source}, &task{})
+		m.sent.begin(uint64(n), transfer.Item{Type: transfer.ItemFile, Source: oc.Source}, &walk.Task{})
 		m.sent.end(uint64(n), "")
 	}
 	m.outcomes.record(&wire.Outcomes{Batch: 1, Last: true, Outcomes: both})
@@ -244,13 +245,13 @@ func TestTheEndIsShownOnce(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	shown := map[transfer.State]int{}
 	m.cfg.Progress = func(p *transfer.Progress) { shown[p.State]++ }
-	m.show(true)
-	m.show(true)
+	m.shown.show(true)
+	m.shown.show(true)
 	if _, err := m.CancelNow(); err != nil {
 		t.Fatal(err)
 	}
-	m.show(true)
-	m.show(true)
+	m.shown.show(true)
+	m.shown.show(true)
 	if shown[transfer.Accepted] != 2 || shown[transfer.Cancelled] != 1 {
 		t.Errorf("shown: %v", shown)
 	}
@@ -275,8 +276,8 @@ func TestOutcomesAgainstADamagedJournal(t *testing.T) {
 		for _, delivery := range []string{"", transfer.DeliveryStored} {
 			for _, made := range []bool{true, false} {
 				m := newMade(t, faulty.NewMemoryFiles())
-				err := errors.Join(m.rec.begin(), m.items.openJournal(m.rec.read(), 0))
-				j := m.items.journal()
+				err := errors.Join(m.rec.begin(), m.items.Open(m.rec.read(), 0))
+				j := m.items.Journal()
 				for _, p := range []transfer.Path{"/a", "/b"} {
 					err = errors.Join(err, j.Append(transfer.Item{Type: transfer.ItemFile, Source: p, Name: p[1:]}))
 				}
@@ -290,7 +291,7 @@ func TestOutcomesAgainstADamagedJournal(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				m.items.closeJournal()
+				m.items.Close()
 				m.notes = nil
 				o := New(*m.cfg, m.rec.read())
 				o.outcomes.record(&c.said)
@@ -320,8 +321,8 @@ func TestAGuardedJournalWithoutItsEnd(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		for offered := range uint64(3) {
 			m := newMade(t, faulty.NewMemoryFiles())
-			err := errors.Join(m.rec.begin(), m.items.openJournal(m.rec.read(), 0))
-			err = errors.Join(err, m.items.journal().Append(transfer.Item{Type: transfer.ItemFile, Source: "/a", Name: "a"}), m.items.journal().Sync(),
+			err := errors.Join(m.rec.begin(), m.items.Open(m.rec.read(), 0))
+			err = errors.Join(err, m.items.Journal().Append(transfer.Item{Type: transfer.ItemFile, Source: "/a", Name: "a"}), m.items.Journal().Sync(),
 				m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 					rec.Journal, rec.Request.Together = true, guarded
 					return nil
@@ -329,12 +330,12 @@ func TestAGuardedJournalWithoutItsEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.items.closeJournal()
-			err = m.items.openJournal(m.rec.read(), offered)
+			m.items.Close()
+			err = m.items.Open(m.rec.read(), offered)
 			if damaged := offered > 1 || guarded && offered > 0; damaged != (transfer.KindOf(err) == transfer.KindLost) || !damaged && err != nil {
 				t.Errorf("guarded %v, %d offered: %v", guarded, offered, err)
 			}
-			m.items.closeJournal()
+			m.items.Close()
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -78,7 +79,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 	var err error
 	cancelling := r.rec.state() == transfer.Cancelling
 	if m.Last && !cancelling { // the destination has reported all outcomes
-		total, err = r.items.total()
+		total, err = r.items.Total()
 	}
 	if err == nil {
 		err = r.inherit(m.Outcomes)
@@ -124,18 +125,18 @@ func (r *recorder) record(m *wire.Outcomes) {
 		r.moved()
 	}
 
-	r.show(false)
+	r.shown.show(false)
 	r.wake()
 }
 
 func (r *recorder) ack(m *wire.Outcomes) {
-	r.tell(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
+	r.peer.tell(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
 }
 
 // doubtOrLog reports why outcomes are not recorded: the destination cannot be right, or this side cannot write.
 func (r *recorder) doubtOrLog(err error, what string) {
 	if transfer.KindOf(err) == transfer.KindMalformed {
-		r.doubt("last outcomes that are not all there are")
+		r.peer.doubt("last outcomes that are not all there are")
 		return
 	}
 	r.note(err)
@@ -179,7 +180,7 @@ func (r *recorder) lose(m *wire.Outcomes, why *transfer.Error) {
 	})
 	switch state := r.rec.state(); {
 	case err == nil:
-		r.tell(cancel(r.rec.read()))
+		r.peer.tell(cancel(r.rec.read()))
 		r.late(m)
 		r.moved()
 		r.wake()
@@ -216,12 +217,12 @@ func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 	if r.sent.all {
 		most = reach(below, outcomes)
 	}
-	items, err := r.items.from(below, most)
+	items, err := r.items.From(below, most)
 	if err != nil {
 		return err
 	}
 
-	a, tasks := r.cfg.asked(rec), make([]task, len(items))
+	a, tasks := r.cfg.walks().Reader(rec), make([]walk.Task, len(items))
 	for k := range items {
 		switch {
 		case items[k].Type != transfer.ItemFile:
@@ -229,7 +230,7 @@ func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 		case k > 0 && items[k-1].Arg == items[k].Arg && items[k-1].Type == transfer.ItemFile:
 			tasks[k] = tasks[k-1]
 		default:
-			if tasks[k], err = a.task(items[k].Arg); err != nil {
+			if tasks[k], err = a.Task(items[k].Arg); err != nil {
 				return err
 			}
 		}
@@ -252,15 +253,15 @@ func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtf
 		case why == "":
 			all = append(all, is)
 			continue
-		case is.before && r.items.made:
+		case is.before && r.items.Made:
 			err = ledger.DamagedJournal(r.cfg.Ledger, r.ID, "the destination reports item %d as %s, %s", oc.Item, oc.Source, why)
 		case why == notBegun:
-			err = r.items.check(oc.Item)
+			err = r.items.Check(oc.Item)
 		}
 		if err != nil {
 			return nil, true, err
 		}
-		r.doubt(why)
+		r.peer.doubt(why)
 		doubtful = true
 	}
 	return all, doubtful, nil
@@ -415,20 +416,6 @@ func (r *recorder) allOrNone(t *ledger.Tx, rec *ledger.Source) error {
 		}
 		a.Error = transfer.Errorf(a.Error.Kind, "no source is deleted or archived, %d that arrived among them: %w", kept, a.Error)
 	}))
-}
-
-// failureOf returns the error of a transfer with failed items: the error of the first one. Without failed items it
-// returns the error of a failed later program.
-func failureOf(rec *ledger.Source) *transfer.Error {
-	p := &rec.Progress
-	if p.FilesFailed == 0 || len(p.Failures) == 0 {
-		return rec.Programs.Failed
-	}
-	e := *p.Failures[0].Err
-	if p.FilesFailed > 1 {
-		e.Text = fmt.Sprintf("%d items failed, the first: %s", p.FilesFailed, e.Text)
-	}
-	return &e
 }
 
 // late puts outcomes that come after the end into the audit; the final state and the sources stay.

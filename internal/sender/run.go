@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ferry/internal/ledger"
-	"ferry/internal/place"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -30,17 +30,17 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 		for m := o.in.take(); m != nil; m = o.in.take() {
 			now := o.cfg.Clock.Now()
 			switch {
-			case m.Kind == wire.KindAck && m.Ack.Epoch == p.epoch:
-				if why := o.impossible(p, m.Ack); why != "" {
-					o.doubt(why)
+			case m.Kind == wire.KindAck && m.Ack.Epoch == p.out.epoch:
+				if why := o.impossible(p.out, m.Ack); why != "" {
+					o.peer.doubt(why)
 					continue
 				}
 				heard = now
-				p.acked(m.Ack)
-				if err := o.acked(m.Ack); err != nil {
+				p.out.acked(m.Ack)
+				if err := o.takeAck(m.Ack); err != nil {
 					return nil, err
 				}
-			case m.Kind == wire.KindResync && m.Resync.Epoch > p.epoch:
+			case m.Kind == wire.KindResync && m.Resync.Epoch > p.out.epoch:
 				heard = now
 				p.stop()
 				if err := o.resynced(m.Resync); err != nil {
@@ -48,13 +48,13 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				failpoint.Hit("sender.after_resync")
 				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
-			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > p.epoch:
+			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > p.out.epoch:
 				o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
 				return nil, o.rec.renegotiate()
-			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch && m.Busy.Place == 0:
+			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.out.epoch && m.Busy.Place == 0:
 				o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
 				return nil, o.rec.renegotiate()
-			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch:
+			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.out.epoch:
 				p.stop()
 				if err := o.rec.recovering(); err != nil {
 					return nil, err
@@ -72,7 +72,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 		if o.rec.state() != transfer.Running {
 			return nil, nil // the last outcomes are here
 		}
-		if o.Cancelled() {
+		if o.rec.cancelled() {
 			p.stop()
 			return o.beginCancel()
 		}
@@ -91,7 +91,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			if o.live.recordedSince(heard) {
 				heard = o.cfg.Clock.Now()
 			}
-			if p.vitals.look(p); p.silent(heard) {
+			if p.out.vitals.look(p.out); p.out.silent(heard) {
 				o.log.Info("destination silent; reopening the transfer")
 				return nil, o.rec.renegotiate()
 			}
@@ -102,13 +102,38 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
 			}
-			p.vitals.say(p)
-			o.show(false)
+			p.out.vitals.say(p.out)
+			o.shown.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
 			return nil, nil
 		}
 	}
+}
+
+// startPump sends an epoch.
+func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
+	p := o.newPump(epoch, credit, resume)
+	o.live.granted(credit)
+	startPumping(p, resume)
+	return p
+}
+
+// newPump returns the pump of an epoch. It does not start it.
+func (o *Outgoing) newPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
+	ctx, cancel := context.WithCancel(context.Background())
+	rec := o.rec.read()
+	chunk := rec.Progress.Settings.ChunkSize
+	s := &stream{parts: o.parts, epoch: epoch, ctx: ctx, pacer: &o.kept.pacer, way: way{took: o.answer}, b: wire.NewBuilder(chunk, o.cfg.Memory), chunk: chunk, rate: rec.Request.Rate}
+	s.credit.raise(credit)
+	p := &pump{parts: o.parts, out: s, left: &o.kept, accept: o.accept, cancel: cancel, done: make(chan struct{}),
+		asked: o.cfg.walks().Reader(rec), task: walk.Task{Arg: -1}, resume: map[uint64]transfer.Point{}}
+	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
+	for _, pt := range resume.Points {
+		p.resume[pt.Item] = pt
+	}
+
+	return p
 }
 
 // pumpFailed handles the error that stopped the pump.
@@ -124,9 +149,9 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	}
 
 	e := transfer.AsError(err)
-	var over *GuardError
+	var over *walk.GuardError
 	if errors.As(err, &over) || e.Kind == transfer.KindLost { // another attempt would find as much
-		if err := o.halt(); err != nil {
+		if err := o.rec.halt(); err != nil {
 			return nil, err
 		}
 		return withdraw(o, e)
@@ -146,18 +171,10 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	if !o.rec.overdue() {
 		return o.waitFor(e, 0, pause)
 	}
-	if err := o.halt(); err != nil {
+	if err := o.rec.halt(); err != nil {
 		return nil, err
 	}
 	return o.giveUp(e)
-}
-
-// halt moves a running transfer to a state from which it may fail.
-func (o *Outgoing) halt() error {
-	if o.rec.state() != transfer.Running {
-		return nil
-	}
-	return o.rec.renegotiate()
 }
 
 // laneBroke counts the breaks of the lane without progress in between, and returns the pause. After the first break the
@@ -168,18 +185,6 @@ func (o *Outgoing) laneBroke() (pause time.Duration) {
 		pause = min(breakFirst<<min(n, 10), waitRetry)
 	}
 	return pause
-}
-
-// acked takes in an ACK. A new safe point is progress: it ends a recovery and forgives crashes. Bytes alone are not
-// progress, as they may have to be sent again for ever.
-func (o *Outgoing) acked(a *wire.Ack) error {
-	if !o.live.acked(a) {
-		return nil
-	}
-	if f, ok := o.cfg.Place.(place.Forgetter); ok {
-		f.Forget(a.Safe.Offset)
-	}
-	return o.rec.progressed()
 }
 
 // resynced records the epoch that a RESYNC issued.
@@ -200,12 +205,12 @@ func (o *Outgoing) resynced(r *wire.Resync) error {
 
 // impossible returns the reason why an ACK is impossible: it refers to messages, credit or bytes that do not exist.
 // Otherwise it returns "".
-func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
+func (o *Outgoing) impossible(s *stream, a *wire.Ack) (why string) {
 	bytes, past := o.live.cannotBe(a)
 	switch {
-	case max(a.Seq, a.Here) > p.sealed.Load():
+	case max(a.Seq, a.Here) > s.sealed.Load():
 		return "an ACK of messages that were not sent"
-	case a.Credit > p.credit.used()+wire.MaxAhead:
+	case a.Credit > s.credit.used()+wire.MaxAhead:
 		return "an ACK with more credit than there is"
 	case bytes:
 		return "an ACK of bytes that were not sent"

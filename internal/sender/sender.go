@@ -6,23 +6,23 @@
 // An Outgoing is one transfer. Its Drive runs it from one state of
 // transfer.State to the next until it ends or must wait. A second goroutine,
 // the pump, reads and sends while an epoch is open. A third one walks.
+//
+//	Outgoing, Stowing  the conversation with the destination, and with the store
+//	pump, stream       reads files and sends messages, in one epoch
+//	record, recorder   the ledger entry, and the outcomes in it
+//	sender/walk        the request and its items
 package sender
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
-	"ferry/internal/audit"
-	"ferry/internal/content/compress"
-	"ferry/internal/content/conversion"
 	"ferry/internal/content/digest"
-	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/security/word"
-	"ferry/internal/sys/clock"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -39,64 +39,6 @@ const (
 	progressEvery = time.Second
 )
 
-// A Link sends messages to the agent at the other end.
-type Link interface {
-	Send(to transfer.AgentName, m *wire.Message) error
-}
-
-// A Lane carries the chunk messages of one epoch. Send takes over a message with its memory, and blocks while the lane
-// is congested. An error means that messages may have been lost, and ends the epoch. Done is closed when the lane finds
-// a loss between messages; it may be nil.
-type Lane interface {
-	Send(message []byte) error
-	Done() <-chan struct{}
-}
-
-// Lanes chooses the lane of chunk messages.
-type Lanes interface {
-	// Offer returns the direct lane's part of OPEN; nil if there is none.
-	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
-	// Open returns the lane of an epoch, its name (transfer.LaneDirect or LaneQueue) and, if it is not the direct one,
-	// the reason. want is the request's choice. said is the content of the destination's ACCEPT, with the way to the
-	// direct lane of the last RESYNC. took is the time that the destination's last answer to OPEN took.
-	Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept, took time.Duration) (l Lane, name, reason string, err error)
-}
-
-// Config is the configuration of an agent's outgoing transfers.
-type Config struct {
-	Agent    transfer.AgentName
-	Beside   transfer.AgentName // another agent with the same roots on this host; may be empty
-	Ledger   *ledger.Ledger
-	Place    place.Source
-	Link     Link
-	Lanes    Lanes
-	Store    Store                // of the queue manager; nil: there is no stored delivery
-	Lines    *flow.Lines          // links to the destinations; nil: each epoch has its own
-	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
-	Memory   *wire.Memory         // of chunk messages; may be nil
-	Note     func(*ledger.Tx, audit.Record) error
-	Progress func(*transfer.Progress) // live figures, at most one a second and at every move
-	Changed  func(*Outgoing)          // outcomes have moved a transfer on, also one without a driver
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Throttle *Throttle         // bounds the bytes sent in a second; nil: no bound
-	Settings transfer.Settings // for settings that a request leaves open
-	MaxChunk int               // largest chunk that the queue manager carries from here
-	// MaxTargets is the number of bytes of targets after which an OPEN has no more of them; 0: 32 KiB. On a slow link
-	// no OPEN must take long.
-	MaxTargets int
-	Encoders   *compress.Encoders // shared by the transfers that compress; nil: each has its own
-	Quiet      *quiet.Log         // for impossible messages of a destination; nil: one that writes to Log
-	// May returns the rights of a principal on files here. nil: every principal has every right.
-	May func(principal string) place.Permit
-
-	Content  conversion.Defaults // of text files here
-	Programs Programs            // nil: none are run here
-	// Scratch is a directory of this agent alone, for items to be sorted that are too many for memory; empty: all stay
-	// in memory.
-	Scratch string
-}
-
 // An Outgoing is one transfer that this agent sends. One goroutine at a time drives it. The fields below parts belong
 // to that goroutine, except in and outcomes.
 type Outgoing struct {
@@ -110,7 +52,8 @@ type Outgoing struct {
 	accept    *wire.Accept  // the last one, with the way to the destination
 	answer    time.Duration // that the last answer to OPEN took
 	kept      carryover
-	shelving  shelving // with stored delivery
+	stow      *Stowing // with stored delivery
+	programs  *calling
 
 	held []transfer.Path // sources that the place keeps for the transfer until its end
 }
@@ -147,17 +90,21 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
 	p := &rec.Progress
 	o := &Outgoing{inherited: before, parts: parts{
-		ID: rec.Request.ID, cfg: &cfg, log: log, to: rec.Request.Destination,
+		ID: rec.Request.ID, cfg: &cfg, log: log, to: rec.Request.Destination, peer: &peer{&cfg, log, rec.Request.ID, rec.Request.Destination},
 		live:   &figures{ordered: rec.Request.Stored(), high: map[uint64]int64{}, sent: p.BytesSent, resent: p.BytesResent, wire: p.BytesWire},
 		sent:   &sent{items: map[uint64]*begun{}, heir: before || rec.Request.Stored(), all: rec.Request.Stored()},
 		driver: make(wakeup, 1), feeder: make(wakeup, 1),
 	}}
-	o.items = &items{cfg: &cfg, log: log, id: o.ID, made: rec.Journal, wake: o.wake}
-	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, programs: cfg.Programs, clock: cfg.Clock, figures: o.snapshot, last: rec,
+	o.items = walk.NewList(cfg.walks(), log, o.ID, rec.Journal, o.wake)
+	o.shown = &display{cfg: &cfg, live: o.live, items: o.items}
+	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, programs: cfg.Programs, clock: cfg.Clock, figures: o.shown.snapshot, last: rec,
 		told: chronicle{log: log, now: cfg.Clock.Now}}
 	o.rec.know(rec)
 	o.kept = carryover{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.wake)}
+	o.shown.rec = o.rec
 	o.outcomes = recorder{parts: o.parts, moved: func() { cfg.Changed(o) }}
+	o.stow = &Stowing{parts: o.parts, in: &o.in, outcomes: &o.outcomes, inherited: before, next: o, with: o}
+	o.programs = &calling{parts: o.parts, next: o}
 	if _, ok := cfg.Place.(place.Releaser); ok && rec.Request.Removes() {
 		for n := range rec.Request.Items { // the entry of a transfer that has ended has no items
 			o.held = append(o.held, rec.Request.Items[n].Source.Path)
@@ -173,7 +120,7 @@ func (o *Outgoing) Record() ledger.Source { return *o.rec.read() }
 func (o *Outgoing) State() transfer.State { return o.rec.state() }
 
 // Status returns the present status.
-func (o *Outgoing) Status() *transfer.Progress { return o.status() }
+func (o *Outgoing) Status() *transfer.Progress { return o.shown.status() }
 
 // Nudge reports that the destination has started again, and the name of that run. The transfer then need not wait until
 // the silence is noticed, unless that very run accepted the epoch.
@@ -185,7 +132,7 @@ func (o *Outgoing) Nudge(instance string) {
 
 // Deliver takes a control message, and reports whether it is from the destination. It does not block.
 func (o *Outgoing) Deliver(m *wire.Message) bool {
-	if !o.fromPeer(m) {
+	if !o.peer.sent(m) {
 		return false
 	}
 
@@ -196,7 +143,7 @@ func (o *Outgoing) Deliver(m *wire.Message) bool {
 
 	switch o.rec.state() {
 	case transfer.Accepted, transfer.Waiting, transfer.Parked:
-		Stow(o).hearStored(m)
+		o.stow.hearStored(m)
 		return true // no driver reads the inbox, and messages that matter come again after OPEN
 	}
 
@@ -208,7 +155,7 @@ func (o *Outgoing) Deliver(m *wire.Message) bool {
 // Late takes outcomes of a transfer that does not run, and returns when they are
 // recorded.
 func (o *Outgoing) Late(m *wire.Message) {
-	if o.fromPeer(m) {
+	if o.peer.sent(m) {
 		o.outcomes.record(m.Outcomes)
 	}
 }
@@ -236,7 +183,7 @@ func (o *Outgoing) Cancel(by word.Origin) error {
 }
 
 // Cancelled reports whether the transfer has been asked to end.
-func (o *Outgoing) Cancelled() bool { return o.rec.read().Cancel }
+func (o *Outgoing) Cancelled() bool { return o.rec.cancelled() }
 
 // A Verdict is the result of a Drive.
 type Verdict struct {
@@ -266,7 +213,7 @@ func (o *Outgoing) Drive(ctx context.Context) Verdict {
 		if ctx.Err() != nil && (v == nil || !v.Final) {
 			return Verdict{Stopped: true}
 		}
-		o.show(true)
+		o.shown.show(true)
 		if v != nil {
 			if v.Final {
 				o.Dispose()
@@ -282,16 +229,16 @@ func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
 	case transfer.Accepted, transfer.Waiting:
 		return nil, o.rec.begin()
 	case transfer.Negotiating:
-		if ready, v, err := (calling{o}).prepare(ctx); !ready || err != nil {
+		if ready, v, err := o.programs.prepare(ctx); !ready || err != nil {
 			return v, err
 		}
 		if o.stored() {
-			return Stow(o).negotiateStored(ctx)
+			return o.stow.negotiateStored(ctx)
 		}
 		return o.negotiate(ctx)
 	case transfer.Running:
 		if o.stored() {
-			return Stow(o).shelve(ctx)
+			return o.stow.shelve(ctx)
 		}
 		return o.run(ctx)
 	case transfer.Settling:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -35,7 +36,7 @@ type begun struct {
 }
 
 // begin records that an item will be sent now.
-func (s *sent) begin(n uint64, it transfer.Item, t *task) {
+func (s *sent) begin(n uint64, it transfer.Item, t *walk.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.all {
@@ -43,9 +44,9 @@ func (s *sent) begin(n uint64, it transfer.Item, t *task) {
 	}
 }
 
-func (s *sent) add(n uint64, it transfer.Item, t *task) *begun {
+func (s *sent) add(n uint64, it transfer.Item, t *walk.Task) *begun {
 	if s.items[n] == nil {
-		s.items[n] = &begun{kind: it.Type, source: it.Source, picked: it.Picked, delete: t.options.Removes(), form: t.content, to: archived(t, it.Name)}
+		s.items[n] = &begun{kind: it.Type, source: it.Source, picked: it.Picked, delete: t.Options.Removes(), form: t.Content, to: archived(t, it.Name)}
 	}
 	return s.items[n]
 }
@@ -92,7 +93,7 @@ func (s *sent) lacksEarlier() bool {
 
 // inherit takes in the items that earlier runs may have begun, from an item on: the extent of the sent bytes is
 // unknown. With stored delivery they replace the items taken in before.
-func (s *sent) inherit(from uint64, items []transfer.Item, tasks []task) {
+func (s *sent) inherit(from uint64, items []transfer.Item, tasks []walk.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all {
@@ -105,11 +106,11 @@ func (s *sent) inherit(from uint64, items []transfer.Item, tasks []task) {
 }
 
 // archived returns the path of a source in the archive, with its path beneath DEST; empty: no archive.
-func archived(t *task, name transfer.Path) transfer.Path {
-	if t.options.Archive == "" {
+func archived(t *walk.Task, name transfer.Path) transfer.Path {
+	if t.Options.Archive == "" {
 		return ""
 	}
-	return transfer.Path(strings.TrimSuffix(string(t.options.Archive), "/")) + "/" + name
+	return transfer.Path(strings.TrimSuffix(string(t.Options.Archive), "/")) + "/" + name
 }
 
 // A believed outcome is possible. delete, form and to are the item's; before says that an earlier run may have begun

@@ -3,19 +3,20 @@ package sender
 import (
 	"testing"
 
+	"ferry/internal/sender/walk"
 	"ferry/internal/transfer"
 )
 
 // An outcome is believed of sent items only.
 func TestOutcomesThatAreBelieved(t *testing.T) {
 	const v = transfer.Version("\x01now")
-	keep, drop := &task{}, &task{options: transfer.Options{Disposition: transfer.DispositionDelete}, content: true}
+	keep, drop := &walk.Task{}, &walk.Task{Options: transfer.Options{Disposition: transfer.DispositionDelete}, Content: true}
 	s := &sent{items: map[uint64]*begun{}}
 	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, keep)
 	s.begin(1, transfer.Item{Type: transfer.ItemFile, Source: "b"}, drop)
 	s.begin(2, transfer.Item{Type: transfer.ItemDir, Source: "d"}, drop)
 	s.begin(3, transfer.Item{Type: transfer.ItemBad, Source: "bad"}, drop)
-	s.inherit(4, []transfer.Item{{Type: transfer.ItemFile, Source: "old"}}, []task{*drop})
+	s.inherit(4, []transfer.Item{{Type: transfer.ItemFile, Source: "old"}}, []walk.Task{*drop})
 	s.end(1, v)
 	bad := transfer.Errorf(transfer.KindExists, "no")
 	for _, c := range []struct {
@@ -50,7 +51,7 @@ func TestOutcomesThatAreBelieved(t *testing.T) {
 // The digest that was sent belongs to a version.
 func TestDigestsThatWereSent(t *testing.T) {
 	s := &sent{items: map[uint64]*begun{}}
-	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, &task{})
+	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, &walk.Task{})
 	s.end(0, "1")
 	s.digest(0, "1", "xxh3:00")
 	if sum, ok := s.digestOf(0, "1"); sum != "xxh3:00" || !ok {
@@ -84,9 +85,9 @@ func TestReach(t *testing.T) {
 	}
 
 	s := &sent{items: map[uint64]*begun{}, heir: true, all: true}
-	drop := &task{}
-	s.inherit(0, []transfer.Item{{Type: transfer.ItemFile, Source: "a"}}, []task{*drop})
-	s.inherit(5, []transfer.Item{{Type: transfer.ItemFile, Source: "b"}}, []task{*drop})
+	drop := &walk.Task{}
+	s.inherit(0, []transfer.Item{{Type: transfer.ItemFile, Source: "a"}}, []walk.Task{*drop})
+	s.inherit(5, []transfer.Item{{Type: transfer.ItemFile, Source: "b"}}, []walk.Task{*drop})
 	if len(s.items) != 1 || s.items[5] == nil || !s.lacksEarlier() {
 		t.Errorf("%d items are known", len(s.items))
 	}

@@ -25,9 +25,9 @@ func announce(p *pump, j *ledger.Journal) error {
 		}
 	}
 
-	if err := p.room(0); err != nil {
+	if err := p.out.room(0); err != nil {
 		return err
 	}
-	p.b.Last(uint64(j.Totals().Items))
+	p.out.b.Last(uint64(j.Totals().Items))
 	return nil
 }

@@ -32,7 +32,7 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 		}
 	}
 
-	return (calling{o}).finish(ctx)
+	return o.programs.finish(ctx)
 }
 
 // waitSettling waits for a root that has sources to delete, or for the condition that a program needs.
@@ -132,12 +132,4 @@ func remove(from place.Deleter, d *ledger.Delete, again bool) (at transfer.Path,
 		return "", transfer.Errorf(transfer.KindInternal, "internal error: sources are to be archived in a place that cannot do so")
 	}
 	return to.Archive(d.Reads(), d.Version, d.Aside, d.Archive, again)
-}
-
-// done returns the word for the end of a source: archived or deleted.
-func done(d *ledger.Delete) string {
-	if d.Archive != "" {
-		return "archived"
-	}
-	return "deleted"
 }

@@ -9,6 +9,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -34,42 +35,6 @@ const (
 	unlimited = int64(1) << 60  // credit: the store refuses messages that it has no room for
 )
 
-// A Shelf is the lane of an epoch in the store.
-type Shelf interface {
-	Lane
-	// Flush waits until all sent messages are stored.
-	Flush(ctx context.Context) error
-	// Waits returns why no message can be stored at present, and since when; nil if messages can.
-	Waits() (why *transfer.Error, since time.Time)
-	Close()
-}
-
-// A StoreName names a store.
-type StoreName struct {
-	Mark string // names its making: a client that sees another mark is at another queue manager
-	At   string // the queue manager that has it; empty: the agent's own
-	// Ledger is the mark of the ledger that has the destination's name there; empty: none has it.
-	Ledger string
-}
-
-// A Store keeps messages at queue managers for destinations that are away.
-type Store interface {
-	// Store returns the name of the store for a destination, at the destination's present or last queue manager. It
-	// makes the store if there is none.
-	Store(ctx context.Context, to transfer.AgentName) (StoreName, error)
-	// Shelf returns the lane of an epoch. It calls acked with the number of stored messages.
-	Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) Shelf
-	// Purge removes the epochs of a transfer before one.
-	Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error
-	// Left reports that the epochs of a transfer before one are of no use any more. The store removes them when it can.
-	// It does not block.
-	Left(at string, to transfer.AgentName, id transfer.ID, before uint32)
-	// Park lets a transfer keep messages that wait for room without a slot; false: too many transfers do. Unpark ends
-	// that.
-	Park() bool
-	Unpark()
-}
-
 // A shelving is the state of a transfer's epoch in the store.
 type shelving struct {
 	resume *transfer.Resume // of an epoch that is in the ledger and has not begun
@@ -78,19 +43,32 @@ type shelving struct {
 	parked *pump            // waits for room, without a slot
 }
 
-// A Stowing is an Outgoing with the methods for stored delivery.
-type Stowing struct{ *Outgoing }
+// A Stowing puts a transfer with stored delivery into the store, and asks its destination for the status there.
+type Stowing struct {
+	parts
+	in        *inbox
+	outcomes  *recorder
+	inherited bool // an earlier run had sent some items
+	next      driver
+	with      negotiator
+
+	shelving shelving
+}
+
+// A negotiator makes the messages and pumps of a transfer.
+type negotiator interface {
+	openMessage(rec *ledger.Source, a *walk.Reader, goes walk.Course) (*wire.Message, error)
+	newPump(epoch uint32, credit int64, resume transfer.Resume) *pump
+}
 
 // Stow returns the Stowing of a transfer.
-func Stow(o *Outgoing) Stowing { return Stowing{o} }
-
-func (p *parts) stored() bool { return p.rec.read().Request.Stored() }
+func Stow(o *Outgoing) *Stowing { return o.stow }
 
 // Shelved reports whether all messages of the transfer are in the store.
-func (o Stowing) Shelved() bool { return o.rec.read().Shelved > 0 && o.stored() }
+func (o *Stowing) Shelved() bool { return o.rec.read().Shelved > 0 && o.stored() }
 
 // hearStored handles the destination's messages for a transfer that waits.
-func (o Stowing) hearStored(m *wire.Message) {
+func (o *Stowing) hearStored(m *wire.Message) {
 	if !o.stored() {
 		return
 	}
@@ -103,7 +81,7 @@ func (o Stowing) hearStored(m *wire.Message) {
 		}
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
 		if bytes, past := o.live.cannotBe(m.Ack); (bytes || past) && !o.inherited {
-			o.doubt("an ACK of data that was not sent")
+			o.peer.doubt("an ACK of data that was not sent")
 			return
 		}
 		if o.live.acked(m.Ack) {
@@ -111,38 +89,38 @@ func (o Stowing) hearStored(m *wire.Message) {
 				o.log.Error("cannot write the ledger", "error", err)
 			}
 		}
-		o.show(false)
+		o.shown.show(false)
 	}
 }
 
 // decisive reports whether a message ends the epoch, or the transfer. A REFUSE may answer the OPEN in the store, which
 // is older than the last one.
-func (o Stowing) decisive(rec *ledger.Source, m *wire.Message) bool {
+func (o *Stowing) decisive(rec *ledger.Source, m *wire.Message) bool {
 	return m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch || m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce || m.Kind == wire.KindCancelled
 }
 
 // Wants reports whether a message that came while the transfer waited is a reason to drive it at once.
-func (o Stowing) Wants(m *wire.Message) bool {
+func (o *Stowing) Wants(m *wire.Message) bool {
 	return o.stored() && o.decisive(o.rec.read(), m)
 }
 
 // AskAgain returns after how long a destination that has not taken everything is asked again.
-func (o Stowing) AskAgain() time.Duration { return o.rec.left(sentRetry) }
+func (o *Stowing) AskAgain() time.Duration { return o.rec.left(sentRetry) }
 
 // StillShelved shows that a transfer without a driver waits for a destination that is away. It reports true if the
 // recovery time-out is over and the transfer has failed.
-func (o Stowing) StillShelved() (ended bool, err error) {
+func (o *Stowing) StillShelved() (ended bool, err error) {
 	rec := o.rec.read()
 	if !o.rec.overdue() && rec.Progress.Reason != nil && rec.Progress.Reason.Kind == transfer.KindUnreachable {
 		o.live.waits(0, o.cfg.Clock.Now().Add(o.AskAgain()))
 		return false, nil
 	}
 	if o.rec.overdue() {
-		if _, err := o.giveUp(rec.Progress.Reason); err != nil {
+		if _, err := o.next.giveUp(rec.Progress.Reason); err != nil {
 			return false, err
 		}
-		o.show(true)
-		o.Dispose()
+		o.shown.show(true)
+		o.next.Dispose()
 		return true, nil
 	}
 	err = o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
@@ -150,7 +128,7 @@ func (o Stowing) StillShelved() (ended bool, err error) {
 		rec.Progress.Reason = o.awaited(nil)
 		return nil
 	})
-	o.show(true)
+	o.shown.show(true)
 	return false, err
 }
 
@@ -164,7 +142,7 @@ func (r *record) moves() error {
 
 // awaited returns the reason for the wait of a transfer that is all in the store. why is the destination's reason; nil:
 // it gave none.
-func (o Stowing) awaited(why *transfer.Error) *transfer.Error {
+func (o *Stowing) awaited(why *transfer.Error) *transfer.Error {
 	if why == nil {
 		why = o.outcomes.unrecorded()
 	}
@@ -176,12 +154,12 @@ func (o Stowing) awaited(why *transfer.Error) *transfer.Error {
 }
 
 // negotiateStored asks for the status of the epoch in the store, and begins the next one if it is needed.
-func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
+func (o *Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 	if o.cfg.Store == nil {
-		return o.fail(transfer.Errorf(transfer.KindUsage, "%s has no stored delivery", o.cfg.Agent))
+		return o.next.fail(transfer.Errorf(transfer.KindUsage, "%s has no stored delivery", o.cfg.Agent))
 	}
-	if o.Cancelled() {
-		return o.beginCancel()
+	if o.rec.cancelled() {
+		return o.next.beginCancel()
 	}
 	if o.shelving.parked != nil {
 		if name, err := o.cfg.Store.Store(ctx, o.to); err != nil || name.Mark == o.shelving.store.Mark && name.At == o.shelving.store.At {
@@ -193,14 +171,14 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.before_open")
 	rec := o.rec.read()
 	if o.rec.overdue() {
-		return o.giveUp(rec.Progress.Reason)
+		return o.next.giveUp(rec.Progress.Reason)
 	}
 	name, err := o.cfg.Store.Store(ctx, o.to)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		return o.wait(o.noStore(err), 0)
+		return o.next.wait(o.noStore(err), 0)
 	}
 
 	resume := &transfer.Resume{Decided: rec.Decided}
@@ -213,16 +191,16 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 		case said.resume != nil:
 			resume = said.resume
 		case rec.Shelved > 0:
-			return o.waitFor(o.awaited(said.why), 0, o.AskAgain())
+			return o.next.waitFor(o.awaited(said.why), 0, o.AskAgain())
 		case said.why != nil:
-			return o.wait(said.why, 0)
+			return o.next.wait(said.why, 0)
 		}
 	}
 	return o.beginShelving(ctx, name, resume)
 }
 
 // noStore returns a reason to wait for a queue manager that has no store at present.
-func (o Stowing) noStore(err error) *transfer.Error {
+func (o *Stowing) noStore(err error) *transfer.Error {
 	e := transfer.AsError(err)
 	if e.Kind.Waits() {
 		return e
@@ -239,13 +217,13 @@ type standing struct {
 }
 
 // askStored asks the destination for the status of the epoch.
-func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string) (s standing, err error) {
+func (o *Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string) (s standing, err error) {
 	open, err := o.openStored(rec, &wire.Shelved{Store: mark, Epoch: rec.Epoch, Last: rec.Shelved, Ledger: rec.StoredFor, Again: rec.Shelved == 0})
 	if err != nil {
 		return s, err
 	}
 
-	end := o.cfg.Clock.Now().Add(askStored + 2*o.slack(nil))
+	end := o.cfg.Clock.Now().Add(askStored + 2*o.peer.slack(nil))
 	timer := o.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -256,8 +234,8 @@ func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string)
 			}
 			continue
 		}
-		if o.Cancelled() {
-			s.verdict, err = o.beginCancel()
+		if o.rec.cancelled() {
+			s.verdict, err = o.next.beginCancel()
 			return s, err
 		}
 		if o.in.takeNudge() {
@@ -268,9 +246,9 @@ func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string)
 			if !o.cfg.Clock.Now().Before(end) {
 				return s, nil
 			}
-			o.tell(open)
+			o.peer.tell(open)
 			failpoint.Hit("sender.after_open")
-			timer.Reset(repeatFirst + o.slack(nil))
+			timer.Reset(repeatFirst + o.peer.slack(nil))
 		case <-o.driver:
 		case <-ctx.Done():
 			return s, nil
@@ -282,7 +260,7 @@ func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string)
 }
 
 // heardStored handles an answer; done reports that the message is one.
-func (o Stowing) heardStored(rec *ledger.Source, m *wire.Message) (done bool, s standing, err error) {
+func (o *Stowing) heardStored(rec *ledger.Source, m *wire.Message) (done bool, s standing, err error) {
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce <= rec.Nonce && m.Accept.Epoch == rec.Epoch:
 		if err := o.acceptedStored(m.Accept); err != nil {
@@ -301,17 +279,17 @@ func (o Stowing) heardStored(rec *ledger.Source, m *wire.Message) (done bool, s 
 		}
 		return true, s, err
 	case m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce:
-		s.verdict, err = o.refused(m.Refuse.Error)
+		s.verdict, err = o.next.refused(m.Refuse.Error)
 		return true, s, err
 	case m.Kind == wire.KindCancelled:
-		s.verdict, err = o.fail(transfer.Errorf(transfer.KindLost, "%s has withdrawn the transfer", o.to))
+		s.verdict, err = o.next.fail(transfer.Errorf(transfer.KindLost, "%s has withdrawn the transfer", o.to))
 		return true, s, err
 	}
 	return false, s, nil
 }
 
 // acceptedStored records the ledger of the destination that has accepted, once.
-func (o Stowing) acceptedStored(a *wire.Accept) error {
+func (o *Stowing) acceptedStored(a *wire.Accept) error {
 	o.in.accepted(a.Instance)
 	if o.rec.read().Dest != "" {
 		return nil
@@ -326,20 +304,20 @@ func (o Stowing) acceptedStored(a *wire.Accept) error {
 }
 
 // openStored returns the OPEN of an epoch, for the store or for the destination.
-func (o Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Message, error) {
-	a := o.cfg.asked(rec)
-	goes, err := o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
+func (o *Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Message, error) {
+	a := o.cfg.walks().Reader(rec)
+	goes, err := o.cfg.walks().Course(a)
 	if err != nil {
 		return nil, err
 	}
-	m, err := o.openMessage(rec, a, goes)
+	m, err := o.with.openMessage(rec, a, goes)
 	if err != nil {
 		return nil, err
 	}
 	if m.Open.Targets != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "stored delivery sends everything to one DEST with the same options")
 	}
-	m.Open.Request.Dest, m.Open.Several = goes.dest, goes.several
+	m.Open.Request.Dest, m.Open.Several = goes.Dest, goes.Several
 	m.Open.Request.Settings = o.settingsStored(rec)
 	m.Open.Stored = stored
 	m.From, m.Transfer = o.cfg.Agent, o.ID
@@ -347,13 +325,13 @@ func (o Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Mes
 }
 
 // settingsStored returns the settings of a transfer without negotiation.
-func (o Stowing) settingsStored(rec *ledger.Source) transfer.Settings {
+func (o *Stowing) settingsStored(rec *ledger.Source) transfer.Settings {
 	return flow.Negotiate(rec.Request.Settings.Or(o.cfg.Settings), min(o.cfg.MaxChunk, wire.MaxStoredChunk))
 }
 
 // beginShelving begins the next epoch: it purges the store's messages of earlier ones, then records the new one in the
 // ledger.
-func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *transfer.Resume) (*Verdict, error) {
+func (o *Stowing) beginShelving(ctx context.Context, name StoreName, resume *transfer.Resume) (*Verdict, error) {
 	rec := o.rec.read()
 	epoch := rec.Epoch + 1
 	storedFor := rec.StoredFor
@@ -370,7 +348,7 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 	}
 	if err != nil {
 		if kind := transfer.KindOf(err); kind == transfer.KindUsage || kind == transfer.KindTooLarge {
-			return o.fail(transfer.AsError(err))
+			return o.next.fail(transfer.AsError(err))
 		}
 		return nil, err
 	}
@@ -381,12 +359,12 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 			if ctx.Err() != nil {
 				return nil, nil
 			}
-			return o.wait(o.noStore(err), 0)
+			return o.next.wait(o.noStore(err), 0)
 		}
 	}
 	failpoint.Hit("sender.after_purge")
-	if err := o.items.openJournal(rec, resume.End()); err != nil {
-		return o.pumpFailed(err)
+	if err := o.items.Open(rec, resume.End()); err != nil {
+		return o.next.pumpFailed(err)
 	}
 
 	settings := o.settingsStored(rec)
@@ -412,37 +390,14 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 	}
 
 	failpoint.Hit("sender.after_accept")
-	o.items.startWalk(o.rec.read())
+	o.items.Start(o.rec.read())
 	o.live.accepted()
 	o.shelving.resume, o.shelving.head, o.shelving.store = resume, data, name
 	return nil, nil
 }
 
-// laneStored is the reason why messages take the queue lane.
-const laneStored = "stored delivery"
-
-// openShelf opens the epoch in the store: its first message is OPEN.
-func openShelf(p *pump) error {
-	p.live.travels(transfer.LaneQueue, laneStored)
-	p.line = p.cfg.Lines.Line(string(p.to), "store")
-	p.flight = p.line.Join(p.feeder.wake)
-	p.shelf = p.cfg.Store.Shelf(p.ctx, p.rec.read().Shelf(), p.to, p.ID, p.epoch, func(n uint64) {
-		if n == 1 {
-			close(p.opened)
-		}
-		p.flight.Acked(n-1, time.Time{}, p.cfg.Clock.Now()) // the first one is OPEN, which has no number
-		p.feeder.wake()
-	})
-	p.lane = p.shelf
-	p.out.Store(p.flight)
-	if err := p.lane.Send(p.head); err != nil {
-		return &laneError{err}
-	}
-	return nil
-}
-
 // shelve puts the epoch into the store.
-func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
+func (o *Stowing) shelve(ctx context.Context) (*Verdict, error) {
 	p, s := o.shelving.parked, &o.shelving
 	if s.parked = nil; p != nil {
 		o.cfg.Store.Unpark()
@@ -451,8 +406,8 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 		if s.resume, s.head = nil, nil; resume == nil { // an epoch is never sent twice from its first message
 			return nil, o.rec.renegotiate()
 		}
-		p = newPump(o.Outgoing, o.rec.read().Epoch, unlimited, *resume)
-		p.accept, p.head, p.opened = &wire.Accept{}, head, make(chan struct{})
+		p = o.with.newPump(o.rec.read().Epoch, unlimited, *resume)
+		p.accept, p.out.head, p.out.opened = &wire.Accept{}, head, make(chan struct{})
 		startPumping(p, *resume)
 	}
 
@@ -464,7 +419,7 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 	}()
 	tick := o.cfg.Clock.NewTimer(progressEvery)
 	defer tick.Stop()
-	opened, hinted := p.opened, o.cfg.Clock.Now()
+	opened, hinted := p.out.opened, o.cfg.Clock.Now()
 	for {
 		for m := o.in.take(); m != nil; m = o.in.take() {
 			if over, v, err := o.saidWhileShelving(m); over || err != nil {
@@ -474,9 +429,9 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 		if o.rec.state() != transfer.Running {
 			return nil, nil // the last outcomes are here
 		}
-		if o.Cancelled() {
+		if o.rec.cancelled() {
 			p.stop()
-			return o.beginCancel()
+			return o.next.beginCancel()
 		}
 		select {
 		case <-o.driver:
@@ -490,18 +445,18 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 				if ctx.Err() != nil {
 					return nil, nil
 				}
-				return o.pumpFailed(p.err)
+				return o.next.pumpFailed(p.err)
 			}
 			return o.shelved(p)
 		case <-tick.C():
-			why, since := waitsForStore(p)
+			why, since := waitsForStore(p.out)
 			if why != nil && o.cfg.Clock.Now().Sub(since) >= fullAfter {
 				if o.rec.overdue() {
 					p.stop()
-					if err := o.halt(); err != nil {
+					if err := o.rec.halt(); err != nil {
 						return nil, err
 					}
-					return o.giveUp(why)
+					return o.next.giveUp(why)
 				}
 				if o.cfg.Store.Park() {
 					stop, s.parked = false, p
@@ -522,7 +477,7 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 					return nil, err
 				}
 			}
-			o.show(false)
+			o.shown.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
 			return nil, nil
@@ -532,7 +487,7 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 
 // showRoom shows why a transfer that has kept its slot stores no messages. Later it shows that the transfer has
 // resumed.
-func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
+func (o *Stowing) showRoom(why *transfer.Error, since time.Time) error {
 	if why != nil && o.cfg.Clock.Now().Sub(since) < fullAfter {
 		return nil
 	}
@@ -548,25 +503,17 @@ func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
 }
 
 // hint sends OPEN to a destination that is connected, as a hint that the store has messages for it.
-func (o Stowing) hint() error {
+func (o *Stowing) hint() error {
 	rec := o.rec.read()
 	open, err := o.openStored(rec, &wire.Shelved{Store: o.shelving.store.Mark, Epoch: rec.Epoch, Ledger: rec.StoredFor})
 	if err == nil {
-		o.tell(open)
+		o.peer.tell(open)
 	}
 	return err
 }
 
-// waitsForStore returns why a pump's messages are not stored at present.
-func waitsForStore(p *pump) (why *transfer.Error, since time.Time) {
-	if p.out.Load() == nil {
-		return nil, since
-	}
-	return p.shelf.Waits()
-}
-
 // waitForRoom returns the slot; the pump stays where it is.
-func (o Stowing) waitForRoom(why *transfer.Error) (*Verdict, error) {
+func (o *Stowing) waitForRoom(why *transfer.Error) (*Verdict, error) {
 	if !why.Kind.Waits() {
 		why = o.noStore(why)
 	}
@@ -581,44 +528,44 @@ func (o Stowing) waitForRoom(why *transfer.Error) (*Verdict, error) {
 
 // saidWhileShelving handles the destination's messages about an epoch that is not all in the store yet. over reports
 // that the epoch, or the transfer, is over.
-func (o Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err error) {
+func (o *Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err error) {
 	rec := o.rec.read()
 	switch {
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
 		if bytes, past := o.live.cannotBe(m.Ack); bytes || past && !o.inherited {
-			o.doubt("an ACK of data that was not sent")
+			o.peer.doubt("an ACK of data that was not sent")
 			return false, nil, nil
 		}
-		return false, nil, o.acked(m.Ack)
+		return false, nil, o.takeAck(m.Ack)
 	case m.Kind == wire.KindAccept && m.Accept.Epoch == rec.Epoch:
 		return false, nil, o.acceptedStored(m.Accept)
 	case m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch:
 		return true, nil, o.rec.renegotiate() // which asks again, and gets the same answer
 	case m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce:
-		if err := o.halt(); err != nil {
+		if err := o.rec.halt(); err != nil {
 			return true, nil, err
 		}
-		v, err = o.refused(m.Refuse.Error)
+		v, err = o.next.refused(m.Refuse.Error)
 		return true, v, err
 	case m.Kind == wire.KindCancelled:
-		if err := o.halt(); err != nil {
+		if err := o.rec.halt(); err != nil {
 			return true, nil, err
 		}
-		v, err = o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
+		v, err = o.next.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
 		return true, v, err
 	}
 	return false, nil, nil
 }
 
 // shelved records that the store has all of the epoch, and returns the slot.
-func (o Stowing) shelved(p *pump) (*Verdict, error) {
+func (o *Stowing) shelved(p *pump) (*Verdict, error) {
 	failpoint.Hit("sender.before_shelved")
 	reason, now := o.awaited(nil), o.cfg.Clock.Now()
-	o.stopReading()
-	o.items.rest()
+	o.next.stopReading()
+	o.items.Rest()
 	o.live.waits(0, now.Add(sentRetry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Shelved = p.sealed.Load()
+		rec.Shelved = p.out.sealed.Load()
 		rec.Recovering, rec.Crashes = now, 0
 		rec.Progress.Reason = reason
 		return nil
@@ -628,7 +575,7 @@ func (o Stowing) shelved(p *pump) (*Verdict, error) {
 }
 
 // unshelve ends the transfer's use of the store. The driver calls it, or another goroutine if there is no driver.
-func (o Stowing) unshelve() {
+func (o *Stowing) unshelve() {
 	if !o.stored() || o.cfg.Store == nil {
 		return
 	}
@@ -642,22 +589,22 @@ func (o Stowing) unshelve() {
 
 // far reports whether messages are stored at another queue manager: a destination there may take them while the source
 // can reach neither.
-func (o Stowing) far() bool { return o.stored() && o.rec.read().Shelf() != "" }
+func (o *Stowing) far() bool { return o.stored() && o.rec.read().Shelf() != "" }
 
 // endsAtOnce reports whether a cancel needs no answer of another agent.
-func (o Stowing) endsAtOnce(rec *ledger.Source) bool {
+func (o *Stowing) endsAtOnce(rec *ledger.Source) bool {
 	return rec.State == transfer.Parked || rec.Dest == "" && !o.far()
 }
 
 // withdrawn removes the messages of a cancelled transfer at another queue manager. It reports whether no agent can take
 // them any more: they are removed, and the destination has never answered.
-func (o Stowing) withdrawn(ctx context.Context) bool {
+func (o *Stowing) withdrawn(ctx context.Context) bool {
 	rec := o.rec.read()
 	return o.far() && rec.Dest == "" && o.cfg.Store.Purge(ctx, rec.Shelf(), o.to, o.ID, math.MaxUint32) == nil
 }
 
 // unpark ends a pump that waits for room without a slot.
-func (o Stowing) unpark() {
+func (o *Stowing) unpark() {
 	if p := o.shelving.parked; p != nil {
 		o.shelving.parked = nil
 		p.stop()

@@ -9,12 +9,12 @@ type vitals struct {
 
 // look checks whether the link has carried bytes since the last look, and has more to carry. Then a message is in
 // flight, however long it takes.
-func (v *vitals) look(p *pump) {
-	f := p.out.Load()
+func (v *vitals) look(s *stream) {
+	f := s.flying.Load()
 	if f == nil {
 		return
 	}
-	l, ok := p.lane.(interface {
+	l, ok := s.lane.(interface {
 		Carried() (bytes uint64, waiting bool)
 	})
 	if !ok {
@@ -22,16 +22,16 @@ func (v *vitals) look(p *pump) {
 	}
 	now, waiting := l.Carried()
 	if waiting && now > v.carried {
-		f.Line().Carries(p.cfg.Clock.Now())
+		f.Line().Carries(s.cfg.Clock.Now())
 	}
 	v.carried = now
 }
 
 // say sends ALIVE to the destination beside the data, if a message takes long on the link.
-func (v *vitals) say(p *pump) {
-	f := p.out.Load()
-	if f == nil || p.shelf != nil || !f.Lives(p.cfg.Clock.Now()) {
+func (v *vitals) say(s *stream) {
+	f := s.flying.Load()
+	if f == nil || s.shelf != nil || !f.Lives(s.cfg.Clock.Now()) {
 		return
 	}
-	p.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: p.epoch}})
+	s.peer.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: s.epoch}})
 }

@@ -41,12 +41,13 @@ func (l *crawling) Carried() (uint64, bool) { return l.bytes, l.waiting }
 func TestALongMessageIsNoSilence(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	now, link, lane := &pause{now: start}, &told{}, &crawling{waiting: true}
-	p := &pump{epoch: 4}
+	p := &stream{epoch: 4}
 	p.cfg = &Config{Agent: "A", Clock: now, Link: link}
-	p.to, p.log, p.lane, p.line = "B", slog.New(slog.DiscardHandler), lane, &flow.Line{}
+	p.lane, p.line = lane, &flow.Line{}
+	p.peer = &peer{p.cfg, slog.New(slog.DiscardHandler), p.ID, "B"}
 	f := p.line.Join(func() {})
 	p.flight = f
-	p.out.Store(f)
+	p.flying.Store(f)
 	f.Send(1, 16<<10, start)
 	f.Out(start)
 	tick := func(bytes uint64) bool {
@@ -101,11 +102,12 @@ func TestSignsOfLifeAreFew(t *testing.T) {
 	} {
 		start := time.Unix(1e9, 0)
 		now, link := &pause{now: start}, &told{}
-		p := &pump{epoch: 4}
+		p := &stream{epoch: 4}
 		p.cfg = &Config{Agent: "A", Clock: now, Link: link}
-		p.to, p.log, p.line, p.shelf = "B", slog.New(slog.DiscardHandler), &flow.Line{}, c.shelf
+		p.line, p.shelf = &flow.Line{}, c.shelf
+		p.peer = &peer{p.cfg, slog.New(slog.DiscardHandler), p.ID, "B"}
 		f := p.line.Join(func() {})
-		p.out.Store(f)
+		p.flying.Store(f)
 		if c.sent {
 			f.Send(1, 1000, start)
 			f.Out(start)
@@ -126,10 +128,10 @@ type standingShelf struct{ Shelf }
 // arrived.
 func TestArrivedIsNotOnTheLine(t *testing.T) {
 	start := time.Unix(1e9, 0)
-	p := &pump{}
+	p := &stream{}
 	p.cfg, p.line, p.feeder = &Config{Clock: &pause{now: start}}, &flow.Line{}, make(wakeup, 1)
 	f := p.line.Join(func() {})
-	p.out.Store(f)
+	p.flying.Store(f)
 	for seq := uint64(1); seq <= 4; seq++ {
 		f.Send(seq, 4<<10, start)
 		p.sealed.Store(seq)
