@@ -13,7 +13,7 @@ import (
 	"ferry/internal/content/conversion"
 	"ferry/internal/ledger"
 	mftxml "ferry/internal/mft/xml"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/word"
 	"ferry/internal/sender"
@@ -451,7 +451,7 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error
 		return err
 	}
 
-	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", local.Limits()
+	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", disk.Limits()
 	r.Meta, r.Request, r.Author, r.Code = nil, nil, nil, rec.Progress.Code
 	return a.note(t, r)
 }

@@ -33,7 +33,7 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
 	"ferry/internal/security/policy"
@@ -59,7 +59,7 @@ const DefaultTransfers = 25
 type Config struct {
 	Name     transfer.AgentName
 	Dir      string   // state: the ledger and the item journals
-	Roots    []string // where files may be read and written; see local.ParseRoot
+	Roots    []string // where files may be read and written; see disk.ParseRoot
 	Settings transfer.Settings
 	// Limits; 0 means 25, 25 and 1,000.
 	MaxSource, MaxDestination, MaxQueued int
@@ -234,7 +234,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
-		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: local.BootID(), Changed: a.beatNow,
+		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: disk.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Came: a.lanes.came, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Programs: a.calls,
 		Rights: receiver.Rights{Stale: a.gate.waits, May: a.gate.permit, Admit: a.gate.admits}}
 	if a.storing != nil {
@@ -309,7 +309,7 @@ func (a *Agent) refuseRootsInside() error {
 	}
 
 	for _, r := range a.cfg.Roots {
-		dir := local.ParseRoot(r).Dir
+		dir := disk.ParseRoot(r).Dir
 		abs, err := filepath.Abs(dir)
 		if err != nil {
 			return err

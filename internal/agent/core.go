@@ -9,6 +9,8 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
@@ -88,9 +90,9 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 }
 
 // lasting makes a queue's consumer last for the time that the agent may be away.
-func (c *core) lasting(q qmgr.Queue) qmgr.Queue {
+func (c *core) lasting(q streams.Queue) streams.Queue {
 	if c.cfg.Streams != nil {
-		q.Idle = qmgr.PipeIdle
+		q.Idle = errands.PipeIdle
 	}
 	return q
 }
@@ -106,15 +108,15 @@ func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err 
 	return s.Unread, s.Now, err
 }
 
-func (c *core) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
+func (c *core) consume(q streams.Queue, h func(qmgr.Delivery)) {
 	if err := c.conn.Consume(c.ctx, q, h); err != nil && c.ctx.Err() == nil {
 		c.log.Error("stopped reading a queue", "queue", q.Filter, "error", err)
 	}
 }
 
-func (c *core) commands() qmgr.Queue { return c.lasting(qmgr.Commands(c.cfg.Name)) }
+func (c *core) commands() streams.Queue { return c.lasting(streams.Commands(c.cfg.Name)) }
 
-func (c *core) controls() qmgr.Queue { return c.lasting(qmgr.Controls(c.cfg.Name)) }
+func (c *core) controls() streams.Queue { return c.lasting(streams.Controls(c.cfg.Name)) }
 
 func poke(c chan struct{}) {
 	select {

@@ -7,6 +7,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -218,7 +219,7 @@ func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 		return false, from, err
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.conn.Delay()+qmgr.Slowest(len(data)))
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.conn.Delay()+errands.Slowest(len(data)))
 	defer cancel()
 	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
 }

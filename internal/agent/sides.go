@@ -9,6 +9,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -52,7 +53,7 @@ func (w *sides) beat() *wire.Beat {
 		mode = "bindings"
 	}
 
-	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: w.manager(), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: local.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: w.manager(), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: disk.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
 	defer b.Fit()
 	if w.sched == nil {
 		return b

@@ -13,6 +13,7 @@ import (
 	"ferry/internal/lane/stored"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/sys/failpoint"
@@ -224,8 +225,8 @@ func (s *storing) trimNow(at receiver.Shelf, below uint64) error {
 	return s.at.Trim(ctx, shelfOf(at), below)
 }
 
-func shelfOf(at receiver.Shelf) qmgr.Shelf {
-	return qmgr.Shelf{From: at.From, ID: at.ID, Epoch: at.Epoch}
+func shelfOf(at receiver.Shelf) streams.Shelf {
+	return streams.Shelf{From: at.From, ID: at.ID, Epoch: at.Epoch}
 }
 
 // await waits until it is poked, or for d; it reports false when the agent ends.
@@ -423,7 +424,7 @@ func (r *shelfReader) lookAgain(looks map[receiver.Shelf]*wire.Message) {
 
 // inTurn returns the shelves to read, in the order of their turns. Of each transfer it takes the newest epoch, and
 // removes the others.
-func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
+func (r *shelfReader) inTurn(all []streams.Shelf) (turn []receiver.Shelf) {
 	type one struct {
 		from transfer.AgentName
 		id   transfer.ID

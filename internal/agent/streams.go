@@ -7,6 +7,7 @@ import (
 	"ferry/internal/content/digest"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -29,9 +30,9 @@ func (a *Agent) places() (s Streams, err error) {
 	if err != nil {
 		return s, err
 	}
-	both := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Clock, a.cfg.Dir)
-	a.held = both.held
-	return Streams{Source: both, Target: both, Limits: local.Limits()}, nil
+	places, held := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Clock, a.cfg.Dir)
+	a.held = held
+	return Streams{Source: places, Target: places, Limits: disk.Limits()}, nil
 }
 
 // scratch is the directory for sorting names and items that are too many for memory. local.Open clears it.

@@ -71,6 +71,8 @@ func (s *schemas) of(t reflect.Type) any {
 		name := path.Base(t.PkgPath()) + "." + t.Name()
 		if strings.HasPrefix(t.PkgPath(), "ferry/internal/cli") { // the schema is published under the program's name
 			name = "ferry." + strings.ToLower(t.Name()[:1]) + t.Name()[1:]
+		} else if strings.HasPrefix(t.PkgPath(), "ferry/internal/qmgr/") {
+			name = "qmgr." + t.Name() // its packages are of no interest outside
 		}
 		if s.defs[name] == nil {
 			s.defs[name] = object{}

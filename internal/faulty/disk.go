@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 // A Call names an operation of a Disk.
@@ -53,10 +53,10 @@ const (
 // An Op is one call of an operation.
 type Op struct {
 	Call Call
-	Path string     // its object; of a rename or link, the old name
-	To   string     // of a rename or link, the new name
-	File local.File // the open file, if it is the object
-	Nth  int        // number of this call among those of its name and path, from 1
+	Path string    // its object; of a rename or link, the old name
+	To   string    // of a rename or link, the new name
+	File disk.File // the open file, if it is the object
+	Nth  int       // number of this call among those of its name and path, from 1
 }
 
 func (o Op) String() string {
@@ -83,7 +83,7 @@ type Plan struct {
 // A Disk passes every call on to another disk, and makes some fail. It detects a sync of a file after a failed sync of
 // it.
 type Disk struct {
-	local.Disk
+	disk.Disk
 
 	// Before runs before each call, and its error is the call's. After runs after the call and can change its error.
 	// Several goroutines may call them at once.
@@ -104,7 +104,7 @@ type Disk struct {
 type inode struct{ dev, ino uint64 }
 
 // NewDisk returns a disk without faults until a Plan is set.
-func NewDisk(inner local.Disk) *Disk {
+func NewDisk(inner disk.Disk) *Disk {
 	return &Disk{Disk: inner, counts: map[[2]string]int{}, bad: map[inode]bool{}, started: map[inode]bool{}}
 }
 
@@ -216,7 +216,7 @@ func (d *Disk) Resolve(path string) (real string, err error) {
 	return real, err
 }
 
-func (d *Disk) OpenRoot(path string) (r local.Root, err error) {
+func (d *Disk) OpenRoot(path string) (r disk.Root, err error) {
 	err = d.do(Op{Call: CallOpenRoot, Path: path}, func() error {
 		r, err = d.Disk.OpenRoot(path)
 		return err
@@ -228,11 +228,11 @@ func (d *Disk) OpenRoot(path string) (r local.Root, err error) {
 	return r, err
 }
 
-func (d *Disk) CloseRoot(r local.Root) error {
+func (d *Disk) CloseRoot(r disk.Root) error {
 	return d.do(Op{Call: CallCloseRoot, Path: r.Name()}, func() error { return d.Disk.CloseRoot(r) })
 }
 
-func (d *Disk) OpenBeneath(r local.Root, rel string) (h local.Handle, err error) {
+func (d *Disk) OpenBeneath(r disk.Root, rel string) (h disk.Handle, err error) {
 	err = d.do(Op{Call: CallOpenBeneath, Path: r.Name() + "/" + rel}, func() error {
 		h, err = d.Disk.OpenBeneath(r, rel)
 		return err
@@ -240,7 +240,7 @@ func (d *Disk) OpenBeneath(r local.Root, rel string) (h local.Handle, err error)
 	return d.opened(h, err)
 }
 
-func (d *Disk) Child(dir *local.Dir, name string) (h local.Handle, err error) {
+func (d *Disk) Child(dir *disk.Dir, name string) (h disk.Handle, err error) {
 	err = d.do(named(CallChild, dir, name), func() error {
 		h, err = d.Disk.Child(dir, name)
 		return err
@@ -249,19 +249,19 @@ func (d *Disk) Child(dir *local.Dir, name string) (h local.Handle, err error) {
 }
 
 // opened closes a directory if its opening is reported as failed.
-func (d *Disk) opened(h local.Handle, err error) (local.Handle, error) {
+func (d *Disk) opened(h disk.Handle, err error) (disk.Handle, error) {
 	if err != nil && h != nil {
-		d.Disk.CloseDir(local.NewDir(d.Disk, h, "", ""))
+		d.Disk.CloseDir(disk.NewDir(d.Disk, h, "", ""))
 		h = nil
 	}
 	return h, err
 }
 
-func (d *Disk) CloseDir(dir *local.Dir) error {
+func (d *Disk) CloseDir(dir *disk.Dir) error {
 	return d.do(of(CallCloseDir, dir), func() error { return d.Disk.CloseDir(dir) })
 }
 
-func (d *Disk) Where(dir *local.Dir) (path string, err error) {
+func (d *Disk) Where(dir *disk.Dir) (path string, err error) {
 	err = d.do(of(CallWhere, dir), func() error {
 		path, err = d.Disk.Where(dir)
 		return err
@@ -269,7 +269,7 @@ func (d *Disk) Where(dir *local.Dir) (path string, err error) {
 	return path, err
 }
 
-func (d *Disk) StatDir(dir *local.Dir) (st local.Stat, err error) {
+func (d *Disk) StatDir(dir *disk.Dir) (st disk.Stat, err error) {
 	err = d.do(of(CallStatDir, dir), func() error {
 		st, err = d.Disk.StatDir(dir)
 		return err
@@ -277,7 +277,7 @@ func (d *Disk) StatDir(dir *local.Dir) (st local.Stat, err error) {
 	return st, err
 }
 
-func (d *Disk) Trace(path string, follow bool) (st local.Stat, err error) {
+func (d *Disk) Trace(path string, follow bool) (st disk.Stat, err error) {
 	err = d.do(Op{Call: CallTrace, Path: path}, func() error {
 		st, err = d.Disk.Trace(path, follow)
 		return err
@@ -293,7 +293,7 @@ func (d *Disk) Mounted(path string) (is bool, err error) {
 	return is, err
 }
 
-func (d *Disk) Lstat(dir *local.Dir, name string) (st local.Stat, err error) {
+func (d *Disk) Lstat(dir *disk.Dir, name string) (st disk.Stat, err error) {
 	err = d.do(named(CallLstat, dir, name), func() error {
 		st, err = d.Disk.Lstat(dir, name)
 		return err
@@ -301,7 +301,7 @@ func (d *Disk) Lstat(dir *local.Dir, name string) (st local.Stat, err error) {
 	return st, err
 }
 
-func (d *Disk) Names(dir *local.Dir, n int) (names []string, err error) {
+func (d *Disk) Names(dir *disk.Dir, n int) (names []string, err error) {
 	err = d.do(of(CallNames, dir), func() error {
 		names, err = d.Disk.Names(dir, n)
 		return err
@@ -309,7 +309,7 @@ func (d *Disk) Names(dir *local.Dir, n int) (names []string, err error) {
 	return names, err
 }
 
-func (d *Disk) Free(dir *local.Dir) (n int64, err error) {
+func (d *Disk) Free(dir *disk.Dir) (n int64, err error) {
 	err = d.do(of(CallFree, dir), func() error {
 		n, err = d.Disk.Free(dir)
 		return err
@@ -317,7 +317,7 @@ func (d *Disk) Free(dir *local.Dir) (n int64, err error) {
 	return n, err
 }
 
-func (d *Disk) Open(dir *local.Dir, name string, flag int, perm os.FileMode) (f local.File, err error) {
+func (d *Disk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode) (f disk.File, err error) {
 	c := CallOpen
 	if flag&os.O_CREATE != 0 {
 		c = CallCreate
@@ -337,38 +337,38 @@ func (d *Disk) Open(dir *local.Dir, name string, flag int, perm os.FileMode) (f 
 	return f, err
 }
 
-func (d *Disk) Mkdir(dir *local.Dir, name string) error {
+func (d *Disk) Mkdir(dir *disk.Dir, name string) error {
 	return d.do(named(CallMkdir, dir, name), func() error { return d.Disk.Mkdir(dir, name) })
 }
 
-func (d *Disk) Rename(dir *local.Dir, from, to string, replace bool) error {
+func (d *Disk) Rename(dir *disk.Dir, from, to string, replace bool) error {
 	op := named(CallRename, dir, from)
 	op.To = dir.Path() + "/" + to
 	return d.do(op, func() error { return d.Disk.Rename(dir, from, to, replace) })
 }
 
-func (d *Disk) RenameInto(dir *local.Dir, from string, into *local.Dir, to string, replace bool) error {
+func (d *Disk) RenameInto(dir *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
 	op := named(CallRename, dir, from)
 	op.To = into.Path() + "/" + to
 	return d.do(op, func() error { return d.Disk.RenameInto(dir, from, into, to, replace) })
 }
 
-func (d *Disk) Link(dir *local.Dir, from, to string) error {
+func (d *Disk) Link(dir *disk.Dir, from, to string) error {
 	op := named(CallLink, dir, from)
 	op.To = dir.Path() + "/" + to
 	return d.do(op, func() error { return d.Disk.Link(dir, from, to) })
 }
 
-func (d *Disk) Unlink(dir *local.Dir, name string) error {
+func (d *Disk) Unlink(dir *disk.Dir, name string) error {
 	return d.do(named(CallUnlink, dir, name), func() error { return d.Disk.Unlink(dir, name) })
 }
 
-func (d *Disk) SyncDir(dir *local.Dir) error {
+func (d *Disk) SyncDir(dir *disk.Dir) error {
 	return d.do(of(CallSyncDir, dir), func() error { return d.Disk.SyncDir(dir) })
 }
 
-func of(c Call, dir *local.Dir) Op { return Op{Call: c, Path: dir.Path()} }
+func of(c Call, dir *disk.Dir) Op { return Op{Call: c, Path: dir.Path()} }
 
-func named(c Call, dir *local.Dir, name string) Op {
+func named(c Call, dir *disk.Dir, name string) Op {
 	return Op{Call: c, Path: dir.Path() + "/" + name}
 }

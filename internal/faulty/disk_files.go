@@ -3,12 +3,12 @@ package faulty
 import (
 	"fmt"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
-func on(c Call, f local.File) Op { return Op{Call: c, Path: f.Name(), File: f} }
+func on(c Call, f disk.File) Op { return Op{Call: c, Path: f.Name(), File: f} }
 
-func (d *Disk) Stat(f local.File) (st local.Stat, err error) {
+func (d *Disk) Stat(f disk.File) (st disk.Stat, err error) {
 	err = d.do(on(CallStat, f), func() error {
 		st, err = d.Disk.Stat(f)
 		return err
@@ -16,7 +16,7 @@ func (d *Disk) Stat(f local.File) (st local.Stat, err error) {
 	return st, err
 }
 
-func (d *Disk) ReadAt(f local.File, b []byte, off int64) (n int, err error) {
+func (d *Disk) ReadAt(f disk.File, b []byte, off int64) (n int, err error) {
 	err = d.do(on(CallRead, f), func() error {
 		n, err = d.Disk.ReadAt(f, b, off)
 		return err
@@ -25,7 +25,7 @@ func (d *Disk) ReadAt(f local.File, b []byte, off int64) (n int, err error) {
 }
 
 // Write fails as planned. A short one writes half of the bytes.
-func (d *Disk) Write(f local.File, b []byte, off int64) (n int, err error) {
+func (d *Disk) Write(f disk.File, b []byte, off int64) (n int, err error) {
 	op := on(CallWrite, f)
 	p := d.enter(&op)
 	if d.Before != nil {
@@ -55,31 +55,31 @@ func (d *Disk) Write(f local.File, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (d *Disk) Truncate(f local.File, size int64) error {
+func (d *Disk) Truncate(f disk.File, size int64) error {
 	return d.do(on(CallTruncate, f), func() error { return d.Disk.Truncate(f, size) })
 }
 
-func (d *Disk) Allocate(f local.File, size int64) error {
+func (d *Disk) Allocate(f disk.File, size int64) error {
 	return d.do(on(CallAllocate, f), func() error { return d.Disk.Allocate(f, size) })
 }
 
-func (d *Disk) Punch(f local.File, off, end int64) error {
+func (d *Disk) Punch(f disk.File, off, end int64) error {
 	return d.do(on(CallPunch, f), func() error { return d.Disk.Punch(f, off, end) })
 }
 
-func (d *Disk) SetMeta(dir *local.Dir, name string, f local.File, mode uint32, mtime int64) error {
+func (d *Disk) SetMeta(dir *disk.Dir, name string, f disk.File, mode uint32, mtime int64) error {
 	return d.do(named(CallSetMeta, dir, name), func() error { return d.Disk.SetMeta(dir, name, f, mode, mtime) })
 }
 
-func (d *Disk) StartSync(f local.File) error {
+func (d *Disk) StartSync(f disk.File) error {
 	return d.sync(on(CallStartSync, f), func() error { return d.Disk.StartSync(f) })
 }
 
-func (d *Disk) SyncData(f local.File) error {
+func (d *Disk) SyncData(f disk.File) error {
 	return d.sync(on(CallSyncData, f), func() error { return d.Disk.SyncData(f) })
 }
 
-func (d *Disk) Sync(f local.File) error {
+func (d *Disk) Sync(f disk.File) error {
 	return d.sync(on(CallSync, f), func() error { return d.Disk.Sync(f) })
 }
 
@@ -107,8 +107,8 @@ func (d *Disk) sync(op Op, call func() error) error {
 	return err
 }
 
-// WatchFS implements local.Disk.
-func (d *Disk) WatchFS(dir *local.Dir) (w local.Watch, err error) {
+// WatchFS implements disk.Disk.
+func (d *Disk) WatchFS(dir *disk.Dir) (w disk.Watch, err error) {
 	err = d.do(of(CallWatchFS, dir), func() error {
 		w, err = d.Disk.WatchFS(dir)
 		return err
@@ -120,13 +120,13 @@ func (d *Disk) WatchFS(dir *local.Dir) (w local.Watch, err error) {
 	return w, err
 }
 
-// CloseWatch implements local.Disk.
-func (d *Disk) CloseWatch(w local.Watch) error {
+// CloseWatch implements disk.Disk.
+func (d *Disk) CloseWatch(w disk.Watch) error {
 	return d.do(Op{Call: CallCloseWatch, Path: w.Name()}, func() error { return d.Disk.CloseWatch(w) })
 }
 
-// SyncFS implements local.Disk. If it fails, it counts as failed for every file with begun writing and no sync since.
-func (d *Disk) SyncFS(w local.Watch) error {
+// SyncFS implements disk.Disk. If it fails, it counts as failed for every file with begun writing and no sync since.
+func (d *Disk) SyncFS(w disk.Watch) error {
 	err := d.do(Op{Call: CallSyncFS, Path: w.Name()}, func() error { return d.Disk.SyncFS(w) })
 	d.mu.Lock()
 	for id, waits := range d.started {
@@ -144,7 +144,7 @@ func (d *Disk) SyncFS(w local.Watch) error {
 }
 
 // fresh notes that a file was just made: its inode number may have belonged to a deleted file.
-func (d *Disk) fresh(f local.File) {
+func (d *Disk) fresh(f disk.File) {
 	if st, err := d.Disk.Stat(f); err == nil && st.Size == 0 {
 		d.mu.Lock()
 		delete(d.bad, inode{st.Dev, st.Ino})
@@ -154,13 +154,13 @@ func (d *Disk) fresh(f local.File) {
 
 // A forgetful disk drops unwritten data as a kernel does.
 type forgetful interface {
-	SyncFailed(f local.File)
+	SyncFailed(f disk.File)
 	SyncFSFailed()
-	CloseFailed(f local.File)
+	CloseFailed(f disk.File)
 }
 
 // Close releases the file, even if it returns an error.
-func (d *Disk) Close(f local.File) error {
+func (d *Disk) Close(f disk.File) error {
 	var inner error
 	err := d.do(on(CallClose, f), func() error {
 		inner = d.Disk.Close(f)

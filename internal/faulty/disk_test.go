@@ -3,7 +3,7 @@ package faulty
 import (
 	"testing"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/localtest"
 )
 
@@ -14,7 +14,7 @@ func onMemory(opt MemoryOptions, wrap bool) func(t *testing.T) *localtest.Place 
 		if err := m.MkdirAll("/place"); err != nil {
 			t.Fatal(err)
 		}
-		var disk local.Disk = m
+		var disk disk.Disk = m
 		if wrap {
 			disk = NewDisk(m)
 		}

@@ -14,6 +14,8 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 )
 
@@ -23,17 +25,17 @@ type folding struct {
 	m    *faulty.Memory
 	disk *reading
 	j    *keeping
-	l    *local.Landing
+	l    *land.Landing
 	item uint64
 }
 
 // A reading is a disk that counts reads of directories.
 type reading struct {
-	local.Disk
+	disk.Disk
 	reads atomic.Int64
 }
 
-func (d *reading) Names(dir *local.Dir, n int) ([]string, error) {
+func (d *reading) Names(dir *disk.Dir, n int) ([]string, error) {
 	d.reads.Add(1)
 	return d.Disk.Names(dir, n)
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"syscall"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 // MemoryOptions describe the file system of a Memory. The zero value is a large one with all features.
@@ -57,7 +57,7 @@ type tree struct {
 type node struct {
 	id    uint64 // never used again
 	ino   uint64
-	typ   local.FileType
+	typ   disk.FileType
 	mode  uint32
 	mtime int64
 	ctime int64
@@ -85,7 +85,7 @@ func NewMemory(opt MemoryOptions) *Memory {
 		opt.Dev = 77
 	}
 	m := &Memory{opt: opt, now: firstTime, nextID: 3, nextNo: 3}
-	root := &node{id: 2, ino: 2, typ: local.TypeDir, mode: 0o755, mtime: m.now, ctime: m.now, nlink: 1, names: map[string]entry{}}
+	root := &node{id: 2, ino: 2, typ: disk.TypeDir, mode: 0o755, mtime: m.now, ctime: m.now, nlink: 1, names: map[string]entry{}}
 	root.up = root
 	m.t = &tree{root, map[uint64]*node{2: root}}
 	m.base = m.t.clone()
@@ -114,7 +114,7 @@ func (t *tree) clone() *tree {
 	}
 
 	for _, n := range c.nodes {
-		if n.typ != local.TypeDir {
+		if n.typ != disk.TypeDir {
 			continue
 		}
 		names := make(map[string]entry, len(n.names))
@@ -175,10 +175,10 @@ func (m *Memory) fold(name string) string {
 
 func (m *Memory) get(d *node, name string) *node { return d.names[m.fold(name)].n }
 
-func (m *Memory) stat(n *node) local.Stat {
-	st := local.Stat{Type: n.typ, Mode: n.mode, Dev: m.opt.Dev, Ino: n.ino, Nlink: n.nlink, UID: uint32(os.Geteuid()),
+func (m *Memory) stat(n *node) disk.Stat {
+	st := disk.Stat{Type: n.typ, Mode: n.mode, Dev: m.opt.Dev, Ino: n.ino, Nlink: n.nlink, UID: uint32(os.Geteuid()),
 		Size: int64(len(n.data)), Mtime: n.mtime, Ctime: n.ctime, Allocated: int64(len(n.blocks)) * blockSize}
-	if n.typ == local.TypeLink {
+	if n.typ == disk.TypeLink {
 		st.Size = int64(len(n.link))
 	}
 	return st
@@ -191,7 +191,7 @@ func (m *Memory) tick() int64 {
 }
 
 // makeNode makes a node without a name.
-func (m *Memory) makeNode(typ local.FileType, mode uint32) (*node, error) {
+func (m *Memory) makeNode(typ disk.FileType, mode uint32) (*node, error) {
 	if m.opt.Inodes > 0 && int64(len(m.t.nodes)) >= m.opt.Inodes {
 		return nil, syscall.ENOSPC
 	}
@@ -205,7 +205,7 @@ func (m *Memory) makeNode(typ local.FileType, mode uint32) (*node, error) {
 
 	n := &node{id: m.nextID, ino: ino, typ: typ, mode: mode, mtime: m.now, ctime: m.now}
 	m.nextID++
-	if typ == local.TypeDir {
+	if typ == disk.TypeDir {
 		n.names = map[string]entry{}
 	}
 
@@ -282,11 +282,11 @@ func (m *Memory) walk(from *node, p string, top *node, last bool) (*node, error)
 		switch {
 		case name == "" || name == ".":
 			continue
-		case at.typ != local.TypeDir:
+		case at.typ != disk.TypeDir:
 			return nil, syscall.ENOTDIR
 		case name == "..":
 			if at == top {
-				return nil, local.ErrEscapes
+				return nil, disk.ErrEscapes
 			}
 			at = at.up
 			continue
@@ -297,7 +297,7 @@ func (m *Memory) walk(from *node, p string, top *node, last bool) (*node, error)
 		if next == nil {
 			return nil, syscall.ENOENT
 		}
-		if next.typ != local.TypeLink || len(left) == 0 && !last {
+		if next.typ != disk.TypeLink || len(left) == 0 && !last {
 			at = next
 			continue
 		}
@@ -306,7 +306,7 @@ func (m *Memory) walk(from *node, p string, top *node, last bool) (*node, error)
 		}
 		if strings.HasPrefix(next.link, "/") {
 			if top != nil {
-				return nil, local.ErrEscapes
+				return nil, disk.ErrEscapes
 			}
 			at = m.t.root
 		}

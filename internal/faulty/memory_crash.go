@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 // A toll is the effect of a crash on one unsynced change.
@@ -290,7 +290,7 @@ func (m *Memory) reach(d *node, byNo map[uint64]*node) {
 		}
 		byNo[n.ino] = n
 		n.nlink++
-		if n.typ == local.TypeDir {
+		if n.typ == disk.TypeDir {
 			n.up = d
 			m.reach(n, byNo)
 		}
@@ -303,7 +303,7 @@ func (m *Memory) forget(d *node, n *node) {
 		switch {
 		case e.n == n:
 			delete(d.names, key)
-		case e.n.typ == local.TypeDir:
+		case e.n.typ == disk.TypeDir:
 			m.forget(e.n, n)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"path"
 	"syscall"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 // A memFile is an open file or directory of a Memory.
@@ -42,7 +42,7 @@ func (m *Memory) shut(f *memFile) error {
 	return nil
 }
 
-func dirOf(d *local.Dir) *node { return d.Handle().(*memFile).n }
+func dirOf(d *disk.Dir) *node { return d.Handle().(*memFile).n }
 
 func (m *Memory) Resolve(p string) (string, error) {
 	m.mu.Lock()
@@ -52,7 +52,7 @@ func (m *Memory) Resolve(p string) (string, error) {
 		return "", fail("lstat", p, err)
 	}
 
-	if n.typ == local.TypeDir {
+	if n.typ == disk.TypeDir {
 		real, _ := n.where()
 		return real, nil
 	}
@@ -66,11 +66,11 @@ func (m *Memory) Resolve(p string) (string, error) {
 	return path.Join(real, path.Base(p)), nil
 }
 
-func (m *Memory) OpenRoot(p string) (local.Root, error) {
+func (m *Memory) OpenRoot(p string) (disk.Root, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.walk(m.t.root, p, nil, true)
-	if err == nil && n.typ != local.TypeDir {
+	if err == nil && n.typ != disk.TypeDir {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
@@ -79,13 +79,13 @@ func (m *Memory) OpenRoot(p string) (local.Root, error) {
 	return m.handle(n, p), nil
 }
 
-func (m *Memory) CloseRoot(r local.Root) error {
+func (m *Memory) CloseRoot(r disk.Root) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.shut(r.(*memFile))
 }
 
-func (m *Memory) OpenBeneath(r local.Root, rel string) (local.Handle, error) {
+func (m *Memory) OpenBeneath(r disk.Root, rel string) (disk.Handle, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	top := r.(*memFile)
@@ -94,7 +94,7 @@ func (m *Memory) OpenBeneath(r local.Root, rel string) (local.Handle, error) {
 	}
 
 	n, err := m.walk(top.n, rel, top.n, true)
-	if err == nil && n.typ != local.TypeDir {
+	if err == nil && n.typ != disk.TypeDir {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
@@ -103,11 +103,11 @@ func (m *Memory) OpenBeneath(r local.Root, rel string) (local.Handle, error) {
 	return m.handle(n, path.Join(top.name, rel)), nil
 }
 
-func (m *Memory) Child(d *local.Dir, name string) (local.Handle, error) {
+func (m *Memory) Child(d *disk.Dir, name string) (disk.Handle, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.lookup(d, name)
-	if err == nil && n.typ != local.TypeDir {
+	if err == nil && n.typ != disk.TypeDir {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
@@ -117,7 +117,7 @@ func (m *Memory) Child(d *local.Dir, name string) (local.Handle, error) {
 }
 
 // lookup finds a name in a directory, and does not follow it.
-func (m *Memory) lookup(d *local.Dir, name string) (*node, error) {
+func (m *Memory) lookup(d *disk.Dir, name string) (*node, error) {
 	if len(name) > 255 {
 		return nil, syscall.ENAMETOOLONG
 	}
@@ -137,13 +137,13 @@ func (m *Memory) lookup(d *local.Dir, name string) (*node, error) {
 	return n, nil
 }
 
-func (m *Memory) CloseDir(d *local.Dir) error {
+func (m *Memory) CloseDir(d *disk.Dir) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.shut(d.Handle().(*memFile))
 }
 
-func (m *Memory) Where(d *local.Dir) (string, error) {
+func (m *Memory) Where(d *disk.Dir) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p, ok := dirOf(d).where(); ok {
@@ -152,18 +152,18 @@ func (m *Memory) Where(d *local.Dir) (string, error) {
 	return "", fail("readlink", d.Path(), syscall.ENOENT)
 }
 
-func (m *Memory) StatDir(d *local.Dir) (local.Stat, error) {
+func (m *Memory) StatDir(d *disk.Dir) (disk.Stat, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stat(dirOf(d)), nil
 }
 
-// Trace implements local.Disk.
-func (m *Memory) Trace(p string, follow bool) (local.Stat, error) {
+// Trace implements disk.Disk.
+func (m *Memory) Trace(p string, follow bool) (disk.Stat, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.walk(m.t.root, p, nil, true)
-	if err == nil && n.typ != local.TypeDir {
+	if err == nil && n.typ != disk.TypeDir {
 		err = syscall.ENOTDIR
 	}
 	if err == nil && !follow {
@@ -172,28 +172,28 @@ func (m *Memory) Trace(p string, follow bool) (local.Stat, error) {
 		}
 	}
 	if err != nil {
-		return local.Stat{}, fail("trace", p, err)
+		return disk.Stat{}, fail("trace", p, err)
 	}
 	return m.stat(n), nil
 }
 
-// Mounted implements local.Disk: a Memory is one file system.
+// Mounted implements disk.Disk: a Memory is one file system.
 func (m *Memory) Mounted(p string) (bool, error) {
 	_, err := m.Trace(p, false)
 	return err == nil && p == "/", err
 }
 
-func (m *Memory) Lstat(d *local.Dir, name string) (local.Stat, error) {
+func (m *Memory) Lstat(d *disk.Dir, name string) (disk.Stat, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.lookup(d, name)
 	if err != nil {
-		return local.Stat{}, fail("lstat", name, err)
+		return disk.Stat{}, fail("lstat", name, err)
 	}
 	return m.stat(n), nil
 }
 
-func (m *Memory) Names(d *local.Dir, n int) ([]string, error) {
+func (m *Memory) Names(d *disk.Dir, n int) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := d.Handle().(*memFile)
@@ -215,7 +215,7 @@ func (m *Memory) Names(d *local.Dir, n int) ([]string, error) {
 	return names, nil
 }
 
-func (m *Memory) Free(*local.Dir) (int64, error) {
+func (m *Memory) Free(*disk.Dir) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.opt.Blocks == 0 {
@@ -224,7 +224,7 @@ func (m *Memory) Free(*local.Dir) (int64, error) {
 	return (m.opt.Blocks - m.used) * blockSize, nil
 }
 
-func (m *Memory) Open(d *local.Dir, name string, flag int, perm os.FileMode) (local.File, error) {
+func (m *Memory) Open(d *disk.Dir, name string, flag int, perm os.FileMode) (disk.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	full := d.Path() + "/" + name
@@ -236,11 +236,11 @@ func (m *Memory) Open(d *local.Dir, name string, flag int, perm os.FileMode) (lo
 	case err != nil:
 	case flag&os.O_CREATE != 0 && flag&os.O_EXCL != 0:
 		err = syscall.EEXIST
-	case n.typ == local.TypeLink:
+	case n.typ == disk.TypeLink:
 		err = syscall.ELOOP
-	case n.typ == local.TypeDir && writes:
+	case n.typ == disk.TypeDir && writes:
 		err = syscall.EISDIR
-	case n.typ == local.TypeOther:
+	case n.typ == disk.TypeOther:
 		err = syscall.ENXIO
 	}
 	if err != nil {
@@ -258,7 +258,7 @@ func (m *Memory) create(dir *node, name string, mode uint32) (*node, error) {
 		return nil, syscall.ENOENT
 	}
 	at := m.tick()
-	n, err := m.makeNode(local.TypeFile, mode)
+	n, err := m.makeNode(disk.TypeFile, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -268,9 +268,9 @@ func (m *Memory) create(dir *node, name string, mode uint32) (*node, error) {
 }
 
 // DefaultMode reports that there are no access control lists.
-func (m *Memory) DefaultMode(*local.Dir) (uint32, bool, error) { return 0, false, nil }
+func (m *Memory) DefaultMode(*disk.Dir) (uint32, bool, error) { return 0, false, nil }
 
-func (m *Memory) Mkdir(d *local.Dir, name string) error {
+func (m *Memory) Mkdir(d *disk.Dir, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mkdir(dirOf(d), name, 0o755)
@@ -287,7 +287,7 @@ func (m *Memory) mkdir(dir *node, name string, mode uint32) error {
 	}
 
 	at := m.tick()
-	n, err := m.makeNode(local.TypeDir, mode)
+	n, err := m.makeNode(disk.TypeDir, mode)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (m *Memory) mkdir(dir *node, name string, mode uint32) error {
 	return nil
 }
 
-func (m *Memory) Rename(d *local.Dir, from, to string, replace bool) error {
+func (m *Memory) Rename(d *disk.Dir, from, to string, replace bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.rename(dirOf(d), from, to, replace)
@@ -323,11 +323,11 @@ func (m *Memory) rename(dir *node, from, to string, replace bool) error {
 	case old == n && m.fold(from) != m.fold(to):
 		return nil // two names of one file: POSIX keeps both
 	case old == n:
-	case old.typ == local.TypeDir && n.typ != local.TypeDir:
+	case old.typ == disk.TypeDir && n.typ != disk.TypeDir:
 		return syscall.EISDIR
-	case old.typ != local.TypeDir && n.typ == local.TypeDir:
+	case old.typ != disk.TypeDir && n.typ == disk.TypeDir:
 		return syscall.ENOTDIR
-	case old.typ == local.TypeDir && len(old.names) > 0:
+	case old.typ == disk.TypeDir && len(old.names) > 0:
 		return syscall.ENOTEMPTY
 	}
 
@@ -335,7 +335,7 @@ func (m *Memory) rename(dir *node, from, to string, replace bool) error {
 	return nil
 }
 
-func (m *Memory) RenameInto(d *local.Dir, from string, into *local.Dir, to string, replace bool) error {
+func (m *Memory) RenameInto(d *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dir, there := dirOf(d), dirOf(into)
@@ -350,20 +350,20 @@ func (m *Memory) RenameInto(d *local.Dir, from string, into *local.Dir, to strin
 		return syscall.ENAMETOOLONG
 	case n == nil || there.nlink == 0:
 		return syscall.ENOENT
-	case n.typ == local.TypeDir:
+	case n.typ == disk.TypeDir:
 		return syscall.EINVAL // only files are moved
 	case old == n && replace:
 		return nil
 	case old != nil && !replace:
 		return syscall.EEXIST
-	case old != nil && old.typ == local.TypeDir:
+	case old != nil && old.typ == disk.TypeDir:
 		return syscall.EISDIR
 	}
 	m.move(dir, from, there, to, m.tick())
 	return nil
 }
 
-func (m *Memory) Link(d *local.Dir, from, to string) error {
+func (m *Memory) Link(d *disk.Dir, from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.lookup(d, from)
@@ -371,7 +371,7 @@ func (m *Memory) Link(d *local.Dir, from, to string) error {
 		return err
 	}
 
-	if n.typ == local.TypeDir {
+	if n.typ == disk.TypeDir {
 		return syscall.EPERM
 	}
 
@@ -387,21 +387,21 @@ func (m *Memory) Link(d *local.Dir, from, to string) error {
 	return nil
 }
 
-func (m *Memory) Unlink(d *local.Dir, name string) error {
+func (m *Memory) Unlink(d *disk.Dir, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.lookup(d, name)
 	if err != nil {
 		return err
 	}
-	if n.typ == local.TypeDir {
+	if n.typ == disk.TypeDir {
 		return syscall.EISDIR
 	}
 	m.name(dirOf(d), m.tick(), set{name, 0})
 	return nil
 }
 
-func (m *Memory) SyncDir(d *local.Dir) error {
+func (m *Memory) SyncDir(d *disk.Dir) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.recordSync(memOp{kind: opSyncDir, node: dirOf(d).id})

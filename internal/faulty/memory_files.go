@@ -5,12 +5,12 @@ import (
 	"os"
 	"syscall"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // file returns an open file after checks.
-func (m *Memory) file(f local.File, op string, writes bool) (*memFile, error) {
+func (m *Memory) file(f disk.File, op string, writes bool) (*memFile, error) {
 	h := f.(*memFile)
 	switch {
 	case h.closed:
@@ -21,24 +21,24 @@ func (m *Memory) file(f local.File, op string, writes bool) (*memFile, error) {
 	return h, nil
 }
 
-func (m *Memory) Stat(f local.File) (local.Stat, error) {
+func (m *Memory) Stat(f disk.File) (disk.Stat, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, err := m.file(f, "fstat", false)
 	if err != nil {
-		return local.Stat{}, err
+		return disk.Stat{}, err
 	}
 	return m.stat(h.n), nil
 }
 
-func (m *Memory) ReadAt(f local.File, b []byte, off int64) (int, error) {
+func (m *Memory) ReadAt(f disk.File, b []byte, off int64) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, err := m.file(f, "read", false)
 	switch {
 	case err != nil:
 		return 0, err
-	case h.n.typ == local.TypeDir:
+	case h.n.typ == disk.TypeDir:
 		return 0, fail("read", h.name, syscall.EISDIR)
 	case off < 0:
 		return 0, fail("read", h.name, syscall.EINVAL)
@@ -54,7 +54,7 @@ func (m *Memory) ReadAt(f local.File, b []byte, off int64) (int, error) {
 }
 
 // Write writes as many bytes as there are blocks for.
-func (m *Memory) Write(f local.File, b []byte, off int64) (int, error) {
+func (m *Memory) Write(f disk.File, b []byte, off int64) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, err := m.file(f, "write", true)
@@ -73,7 +73,7 @@ func (m *Memory) Write(f local.File, b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (m *Memory) Truncate(f local.File, size int64) error {
+func (m *Memory) Truncate(f disk.File, size int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, err := m.file(f, "truncate", true)
@@ -85,7 +85,7 @@ func (m *Memory) Truncate(f local.File, size int64) error {
 	return nil
 }
 
-func (m *Memory) Allocate(f local.File, size int64) error {
+func (m *Memory) Allocate(f disk.File, size int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, err := m.file(f, "fallocate", true)
@@ -100,7 +100,7 @@ func (m *Memory) Allocate(f local.File, size int64) error {
 }
 
 // Punch frees blocks. For a file it is only called beyond its end.
-func (m *Memory) Punch(f local.File, off, end int64) error {
+func (m *Memory) Punch(f disk.File, off, end int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, err := m.file(f, "fallocate", true)
@@ -114,7 +114,7 @@ func (m *Memory) Punch(f local.File, off, end int64) error {
 	return nil
 }
 
-func (m *Memory) SetMeta(d *local.Dir, _ string, f local.File, mode uint32, mtime int64) error {
+func (m *Memory) SetMeta(d *disk.Dir, _ string, f disk.File, mode uint32, mtime int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := dirOf(d)
@@ -125,7 +125,7 @@ func (m *Memory) SetMeta(d *local.Dir, _ string, f local.File, mode uint32, mtim
 		}
 		n = h.n
 	}
-	if mode == local.KeepMode {
+	if mode == disk.KeepMode {
 		mode = n.mode
 	}
 	if !transfer.KnownTime(mtime) {
@@ -135,12 +135,12 @@ func (m *Memory) SetMeta(d *local.Dir, _ string, f local.File, mode uint32, mtim
 	return nil
 }
 
-func (m *Memory) StartSync(local.File) error { return nil }
+func (m *Memory) StartSync(disk.File) error { return nil }
 
-func (m *Memory) SyncData(f local.File) error { return m.sync(f, opSyncData) }
-func (m *Memory) Sync(f local.File) error     { return m.sync(f, opSync) }
+func (m *Memory) SyncData(f disk.File) error { return m.sync(f, opSyncData) }
+func (m *Memory) Sync(f disk.File) error     { return m.sync(f, opSync) }
 
-func (m *Memory) sync(f local.File, kind memOpKind) error {
+func (m *Memory) sync(f disk.File, kind memOpKind) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, err := m.file(f, "fsync", false)
@@ -150,28 +150,28 @@ func (m *Memory) sync(f local.File, kind memOpKind) error {
 	return err
 }
 
-func (m *Memory) Close(f local.File) error {
+func (m *Memory) Close(f disk.File) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.shut(f.(*memFile))
 }
 
-// WatchFS implements local.Disk; a Memory is one file system.
-func (m *Memory) WatchFS(d *local.Dir) (local.Watch, error) {
+// WatchFS implements disk.Disk; a Memory is one file system.
+func (m *Memory) WatchFS(d *disk.Dir) (disk.Watch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.handle(dirOf(d), d.Path()), nil
 }
 
-// CloseWatch implements local.Disk.
-func (m *Memory) CloseWatch(w local.Watch) error {
+// CloseWatch implements disk.Disk.
+func (m *Memory) CloseWatch(w disk.Watch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.shut(w.(*memFile))
 }
 
-// SyncFS implements local.Disk.
-func (m *Memory) SyncFS(w local.Watch) error {
+// SyncFS implements disk.Disk.
+func (m *Memory) SyncFS(w disk.Watch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := w.(*memFile)
@@ -195,7 +195,7 @@ func (m *Memory) SyncFSFailed() {
 
 // SyncFailed is for a decorator that fails a sync. The unsynced data can be read until a crash, and no later sync makes
 // it durable.
-func (m *Memory) SyncFailed(f local.File) {
+func (m *Memory) SyncFailed(f disk.File) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, i := range m.pendingData(f.(*memFile).n.id) {
@@ -205,7 +205,7 @@ func (m *Memory) SyncFailed(f local.File) {
 
 // CloseFailed is for a decorator that fails a close, as a file system does that writes data back at close. Unsynced
 // data reads as zeros from then on.
-func (m *Memory) CloseFailed(f local.File) {
+func (m *Memory) CloseFailed(f disk.File) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := f.(*memFile).n

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 // The methods below are for other programs on the host, and for tests that examine the file system. Paths begin with
@@ -17,7 +17,7 @@ import (
 // at finds the directory of a path.
 func (m *Memory) at(p string) (*node, string, error) {
 	d, err := m.walk(m.t.root, path.Dir(p), nil, true)
-	if err == nil && d.typ != local.TypeDir {
+	if err == nil && d.typ != disk.TypeDir {
 		err = syscall.ENOTDIR
 	}
 	return d, path.Base(p), err
@@ -46,7 +46,7 @@ func (m *Memory) MkdirAll(p string) error {
 		return err
 	}
 	return m.host(p, func(d *node, name string) error {
-		if n := m.get(d, name); n != nil && n.typ == local.TypeDir {
+		if n := m.get(d, name); n != nil && n.typ == disk.TypeDir {
 			return nil
 		}
 		return m.mkdir(d, name, 0o755)
@@ -79,7 +79,7 @@ func (m *Memory) Symlink(to, p string) error {
 		if m.get(d, name) != nil {
 			return syscall.EEXIST
 		}
-		n, err := m.makeNode(local.TypeLink, 0o777)
+		n, err := m.makeNode(disk.TypeLink, 0o777)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (m *Memory) SyncAll() {
 	defer m.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(m.t.nodes)) {
 		n, kind := m.t.nodes[id], opSync
-		if n.typ == local.TypeDir {
+		if n.typ == disk.TypeDir {
 			kind = opSyncDir
 		}
 		m.recordSync(memOp{kind: kind, node: n.id})
@@ -179,7 +179,7 @@ func (m *Memory) ReadFile(p string) (content []byte, err error) {
 		switch {
 		case n == nil:
 			return syscall.ENOENT
-		case n.typ != local.TypeFile:
+		case n.typ != disk.TypeFile:
 			return syscall.EISDIR
 		}
 		content = append([]byte{}, n.data...)
@@ -189,7 +189,7 @@ func (m *Memory) ReadFile(p string) (content []byte, err error) {
 }
 
 // StatName returns the properties of a name. It does not follow a link.
-func (m *Memory) StatName(p string) (st local.Stat, err error) {
+func (m *Memory) StatName(p string) (st disk.Stat, err error) {
 	err = m.host(p, func(d *node, name string) error {
 		n := m.get(d, name)
 		if n == nil {
@@ -216,9 +216,9 @@ func (m *Memory) files(d *node, above string, see func(string, []byte)) {
 		n := m.get(d, name)
 		full := strings.TrimPrefix(above+"/"+name, "/")
 		switch n.typ {
-		case local.TypeDir:
+		case disk.TypeDir:
 			m.files(n, full, see)
-		case local.TypeFile:
+		case disk.TypeFile:
 			see(full, n.data)
 		}
 	}

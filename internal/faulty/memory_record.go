@@ -3,7 +3,7 @@ package faulty
 import (
 	"slices"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 type memOpKind uint8
@@ -30,7 +30,7 @@ type memOp struct {
 	doomed bool // a sync of it has failed
 
 	ino  uint64 // opMake
-	typ  local.FileType
+	typ  disk.FileType
 	up   uint64
 	link string
 
@@ -186,7 +186,7 @@ func (t *tree) apply(o *memOp, how toll, fold func(string) string) {
 
 func (t *tree) make(o *memOp) {
 	n := &node{id: o.node, ino: o.ino, typ: o.typ, mode: o.mode, mtime: o.at, ctime: o.at, link: o.link}
-	if n.typ == local.TypeDir {
+	if n.typ == disk.TypeDir {
 		n.names, n.up = map[string]entry{}, t.nodes[o.up]
 	}
 	t.nodes[n.id] = n

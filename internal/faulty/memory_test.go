@@ -12,23 +12,24 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // inMemory returns an empty and durable file system, and its root.
-func inMemory(t *testing.T, opt MemoryOptions) (*Memory, *local.Dir) {
+func inMemory(t *testing.T, opt MemoryOptions) (*Memory, *disk.Dir) {
 	t.Helper()
 	m := NewMemory(opt)
 	return m, root(t, m)
 }
 
-func root(t *testing.T, disk local.Disk) *local.Dir {
+func root(t *testing.T, on disk.Disk) *disk.Dir {
 	t.Helper()
-	r, err := disk.OpenRoot("/")
+	r, err := on.OpenRoot("/")
 	ok(t, err)
-	h, err := disk.OpenBeneath(r, ".")
+	h, err := on.OpenBeneath(r, ".")
 	ok(t, err)
-	return local.NewDir(disk, h, "", "/")
+	return disk.NewDir(on, h, "", "/")
 }
 
 func ok(t *testing.T, err error) {
@@ -38,7 +39,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-func made(t *testing.T, disk local.Disk, d *local.Dir, name string, content string) local.File {
+func made(t *testing.T, disk disk.Disk, d *disk.Dir, name string, content string) disk.File {
 	t.Helper()
 	f, err := disk.Open(d, name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	ok(t, err)
@@ -314,13 +315,13 @@ func TestOrdered(t *testing.T) {
 // A sweep does not report an unreadable directory as swept.
 func TestSweepSaysWhatItCouldNotRead(t *testing.T) {
 	m := NewMemory(MemoryOptions{})
-	disk := NewDisk(m)
-	f, err := local.Open(local.Config{Roots: []string{"/"}, Disk: disk, Incarnation: 7})
+	failing := NewDisk(m)
+	f, err := local.Open(local.Config{Roots: []string{"/"}, Disk: failing, Incarnation: 7})
 	ok(t, err)
 	l := f.Land(place.LandConfig{Transfer: transfer.ID{1}})
-	temp := "/" + local.TempName(7, 0, transfer.ID{1}, 1)
+	temp := "/" + disk.TempName(7, 0, transfer.ID{1}, 1)
 	ok(t, m.WriteFile(temp, nil))
-	disk.Arm(Plan{Call: CallNames, Nth: 1, Err: syscall.EIO})
+	failing.Arm(Plan{Call: CallNames, Nth: 1, Err: syscall.EIO})
 	if err := l.Sweep([]transfer.Path{"/"}); err == nil || !strings.Contains(err.Error(), "/") {
 		t.Errorf("swept: %v", err)
 	}

@@ -34,7 +34,7 @@ type Config struct {
 	Places   int        // items that may be begun and undecided, at most and by default transfer.MaxUndecided
 	Pool     *flow.Pool // memory for data in flight
 	MaxChunk int        // largest chunk that the queue manager carries to here
-	Boot     string     // names this boot of the host; see local.BootID
+	Boot     string     // names this boot of the host; see disk.BootID
 	Changed  func()     // the number of running transfers has changed
 	Lanes    Lanes      // nil: there is the queue lane only
 	Store    Shelves    // nil: nothing comes by stored delivery

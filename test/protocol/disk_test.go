@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"ferry/internal/ledger"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 var errDead = errors.New("the process is gone")
@@ -112,11 +112,11 @@ func (m *mortal) end() {
 
 // A mortalDisk is the host's disk until its run dies.
 type mortalDisk struct {
-	local.Disk
+	disk.Disk
 	*mortal
 }
 
-func (d mortalDisk) Open(dir *local.Dir, name string, flag int, perm os.FileMode) (f local.File, err error) {
+func (d mortalDisk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode) (f disk.File, err error) {
 	if flag&os.O_CREATE == 0 {
 		if d.doomed() {
 			<-d.gone
@@ -140,15 +140,15 @@ func (d mortalDisk) Open(dir *local.Dir, name string, flag int, perm os.FileMode
 	return f, err
 }
 
-func (d mortalDisk) Mkdir(dir *local.Dir, name string) error {
+func (d mortalDisk) Mkdir(dir *disk.Dir, name string) error {
 	return d.do("mkdir", name, func() error { return d.Disk.Mkdir(dir, name) })
 }
 
-func (d mortalDisk) RenameInto(dir *local.Dir, from string, into *local.Dir, to string, replace bool) error {
+func (d mortalDisk) RenameInto(dir *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
 	return d.do("rename", to, func() error { return d.Disk.RenameInto(dir, from, into, to, replace) })
 }
 
-func (d mortalDisk) Rename(dir *local.Dir, from, to string, replace bool) error {
+func (d mortalDisk) Rename(dir *disk.Dir, from, to string, replace bool) error {
 	return d.do("rename", to, func() error {
 		d.r.node.w.naming.Lock() // a power cut comes before a name is given, or after it is counted
 		defer d.r.node.w.naming.Unlock()
@@ -166,19 +166,19 @@ func (d mortalDisk) Rename(dir *local.Dir, from, to string, replace bool) error 
 	})
 }
 
-func (d mortalDisk) Link(dir *local.Dir, from, to string) error {
+func (d mortalDisk) Link(dir *disk.Dir, from, to string) error {
 	return d.do("link", to, func() error { return d.Disk.Link(dir, from, to) })
 }
 
-func (d mortalDisk) Unlink(dir *local.Dir, name string) error {
+func (d mortalDisk) Unlink(dir *disk.Dir, name string) error {
 	return d.do("unlink", name, func() error { return d.Disk.Unlink(dir, name) })
 }
 
-func (d mortalDisk) SyncDir(dir *local.Dir) error {
+func (d mortalDisk) SyncDir(dir *disk.Dir) error {
 	return d.do("syncdir", dir.Path(), func() error { return d.Disk.SyncDir(dir) })
 }
 
-func (d mortalDisk) ReadAt(f local.File, b []byte, off int64) (int, error) {
+func (d mortalDisk) ReadAt(f disk.File, b []byte, off int64) (int, error) {
 	if h := d.r.node.w.now(); h.reads != nil {
 		if err := h.reads(d.r.node, "read", f.Name()); err != nil {
 			return 0, err
@@ -187,7 +187,7 @@ func (d mortalDisk) ReadAt(f local.File, b []byte, off int64) (int, error) {
 	return d.Disk.ReadAt(f, b, off)
 }
 
-func (d mortalDisk) Write(f local.File, b []byte, off int64) (n int, err error) {
+func (d mortalDisk) Write(f disk.File, b []byte, off int64) (n int, err error) {
 	err = d.do("write", f.Name(), func() (err error) {
 		n, err = d.Disk.Write(f, b, off)
 		return err
@@ -198,27 +198,27 @@ func (d mortalDisk) Write(f local.File, b []byte, off int64) (n int, err error) 
 	return n, err
 }
 
-func (d mortalDisk) Truncate(f local.File, size int64) error {
+func (d mortalDisk) Truncate(f disk.File, size int64) error {
 	return d.do("truncate", f.Name(), func() error { return d.Disk.Truncate(f, size) })
 }
 
-func (d mortalDisk) Allocate(f local.File, size int64) error {
+func (d mortalDisk) Allocate(f disk.File, size int64) error {
 	return d.do("allocate", f.Name(), func() error { return d.Disk.Allocate(f, size) })
 }
 
-func (d mortalDisk) SetMeta(dir *local.Dir, name string, f local.File, mode uint32, mtime int64) error {
+func (d mortalDisk) SetMeta(dir *disk.Dir, name string, f disk.File, mode uint32, mtime int64) error {
 	return d.do("setmeta", name, func() error { return d.Disk.SetMeta(dir, name, f, mode, mtime) })
 }
 
-func (d mortalDisk) SyncData(f local.File) error {
+func (d mortalDisk) SyncData(f disk.File) error {
 	return d.do("syncdata", f.Name(), func() error { return d.Disk.SyncData(f) })
 }
 
-func (d mortalDisk) Sync(f local.File) error {
+func (d mortalDisk) Sync(f disk.File) error {
 	return d.do("sync", f.Name(), func() error { return d.Disk.Sync(f) })
 }
 
-func (d mortalDisk) SyncFS(w local.Watch) error {
+func (d mortalDisk) SyncFS(w disk.Watch) error {
 	return d.do("syncfs", w.Name(), func() error { return d.Disk.SyncFS(w) })
 }
 

@@ -10,12 +10,12 @@ import (
 
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 // A machine is the host of a node with the users' files. Names are beneath the root of the agent.
 type machine interface {
-	disk() local.Disk
+	disk() disk.Disk
 	put(name string, data []byte) error // durably, with the directories above
 	get(name string) ([]byte, error)
 	each(see func(name string, data []byte)) error // including Ferry's own files
@@ -24,7 +24,7 @@ type machine interface {
 // A realMachine has its files on the host of the test.
 type realMachine struct{ root string }
 
-func (m realMachine) disk() local.Disk { return local.RealDisk() }
+func (m realMachine) disk() disk.Disk { return disk.RealDisk() }
 
 func (m realMachine) path(name string) string { return filepath.Join(m.root, "files", name) }
 
@@ -76,7 +76,7 @@ func newMemoryMachine() *memoryMachine {
 	return m
 }
 
-func (m *memoryMachine) disk() local.Disk { return m.fs }
+func (m *memoryMachine) disk() disk.Disk { return m.fs }
 
 func (m *memoryMachine) put(name string, data []byte) error {
 	p := "/files/" + name
@@ -148,7 +148,7 @@ func (n *node) bootID() string {
 	case n.boot != "":
 		return n.boot
 	}
-	return local.BootID()
+	return disk.BootID()
 }
 
 // host returns the present machine of a node.
@@ -172,7 +172,7 @@ func (l lockedMachine) now() *memoryMachine {
 	return &m
 }
 
-func (l lockedMachine) disk() local.Disk                    { return l.now().disk() }
+func (l lockedMachine) disk() disk.Disk                     { return l.now().disk() }
 func (l lockedMachine) put(name string, data []byte) error  { return l.now().put(name, data) }
 func (l lockedMachine) get(name string) ([]byte, error)     { return l.now().get(name) }
 func (l lockedMachine) each(see func(string, []byte)) error { return l.now().each(see) }

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"ferry/internal/faulty"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // An objectMachine has the users' files in an object store, which outlives every process and every power cut.
 type objectMachine struct{ store *faulty.ObjectStore }
 
-func (m objectMachine) disk() local.Disk { panic("an object store has no disk") }
+func (m objectMachine) disk() disk.Disk { panic("an object store has no disk") }
 
 func (m objectMachine) put(name string, data []byte) error {
 	m.store.Put(name, slices.Clone(data))

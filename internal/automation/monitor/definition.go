@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -281,5 +281,5 @@ func (d *Definition) names(text string) (func(string) bool, error) {
 	if strings.Contains(text, "/") {
 		return nil, transfer.Errorf(transfer.KindUsage, "pattern %.100q has a '/'; it is for the names of files alone", text).WithHint("--dir is the directory; --recursive says how many levels beneath it are watched")
 	}
-	return local.NamesLike(text), nil
+	return walk.NamesLike(text), nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	mftxml "ferry/internal/mft/xml"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -141,7 +141,7 @@ func TestAnyOfSeveralConditions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"x.csv", ".csv", ".x.csv", "a.csv\n", "abc", "a.c", "ac", "abx", ".bx", "abxy", "b.xy", "x+", "+", ".+", "a.+", ".hidden", ".hi", "ü.(1)", "ü.11", "z", ".z", "yz", "12", "123", "end", "x end", "nothing"} {
-		want := name == "12" || name == "end" || slices.ContainsFunc(patterns, func(p string) bool { return local.MatchName(p, name) })
+		want := name == "12" || name == "end" || slices.ContainsFunc(patterns, func(p string) bool { return walk.MatchName(p, name) })
 		if got := m.wants(name); got != want {
 			t.Errorf("%q: %t, in %s", name, got, c.Definition.Match)
 		}

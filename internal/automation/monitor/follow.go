@@ -7,7 +7,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -88,7 +88,7 @@ func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *tran
 // sentBefore reports whether a file that differs only in its time of change has the content that has arrived, so that
 // it is not sent. While its transfer is running, that is unknown, and a later poll checks again. A file that has not
 // arrived is sent.
-func (p *poll) sentBefore(e *known, f *local.Found, is identity) (bool, error) {
+func (p *poll) sentBefore(e *known, f *walk.Found, is identity) (bool, error) {
 	over, err := p.over(e.transfer)
 	if err != nil || !over {
 		return true, err
@@ -127,7 +127,7 @@ func (r *runner) entryOf(key string) (e *entry, err error) {
 }
 
 // digestOf digests a file in the state that the poll of its directory has seen.
-func (p *poll) digestOf(f *local.Found, m digest.Method) (string, error) {
+func (p *poll) digestOf(f *walk.Found, m digest.Method) (string, error) {
 	h := m.New()
 	err := p.readWhole(f, func(in io.Reader) error {
 		_, err := io.CopyBuffer(h, stoppable{p, in}, make([]byte, 256<<10))

@@ -23,6 +23,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	placequeue "ferry/internal/place/queue"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/clock"
@@ -82,11 +83,11 @@ func (s *dying) Update(fn func(ledger.StoreTx) error) error {
 
 // blind is a disk with directories that cannot be read.
 type blind struct {
-	local.Disk
+	disk.Disk
 	on *atomic.Bool
 }
 
-func (d blind) Child(in *local.Dir, name string) (local.Handle, error) {
+func (d blind) Child(in *disk.Dir, name string) (disk.Handle, error) {
 	if d.on.Load() && name == "sub" {
 		return nil, syscall.EACCES
 	}
@@ -96,7 +97,7 @@ func (d blind) Child(in *local.Dir, name string) (local.Handle, error) {
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, dir: t.TempDir(), store: faulty.NewMemoryStore(), accepted: map[transfer.ID]string{}, asked: map[transfer.ID]transfer.Request{}, denied: map[transfer.Authority]bool{},
 		queue: &queue{mark: "one"}, states: map[transfer.ID]*transfer.Progress{}}
-	fs, err := local.Open(local.Config{Roots: []string{b.dir}, Disk: blind{local.RealDisk(), &b.hidden}})
+	fs, err := local.Open(local.Config{Roots: []string{b.dir}, Disk: blind{disk.RealDisk(), &b.hidden}})
 	b.must(err)
 	b.fs = fs
 	b.must(os.Mkdir(b.path("in"), 0o755))

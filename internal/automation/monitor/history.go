@@ -11,7 +11,7 @@ import (
 
 	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 )
@@ -115,7 +115,7 @@ type identity struct {
 	size, mtime, ctime int64
 }
 
-func identityOf(f *local.Found) identity { return identity{f.Inode, f.Size, f.Mtime, f.Ctime} }
+func identityOf(f *walk.Found) identity { return identity{f.Inode, f.Size, f.Mtime, f.Ctime} }
 
 // differsInCtime reports whether only the time of change differs.
 func (i identity) differsInCtime(j identity) bool {

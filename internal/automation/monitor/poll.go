@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -117,7 +118,7 @@ func (p *poll) scan() error {
 	}
 	place, _ := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).(local.Local)
 	scan := func() error {
-		return place.Scan(p.ctx, local.ScanRequest{Dir: p.rec.Dir.Path, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
+		return place.Scan(p.ctx, walk.ScanRequest{Dir: p.rec.Dir.Path, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
 			if len(p.dirs) < maxWatched {
 				p.dirs = append(p.dirs, real)
 			}
@@ -140,7 +141,7 @@ func (p *poll) await(place local.Local) bool {
 		missing, up = up, path.Dir(up)
 		real := ""
 		ctx, stop := context.WithCancel(p.ctx)
-		place.Scan(ctx, local.ScanRequest{Dir: transfer.Path(up), Want: func(string) bool { return false }, Entered: func(at string) {
+		place.Scan(ctx, walk.ScanRequest{Dir: transfer.Path(up), Want: func(string) bool { return false }, Entered: func(at string) {
 			real = at
 			stop() // its names do not matter
 		}}, p.found)
@@ -158,7 +159,7 @@ func (p *poll) await(place local.Local) bool {
 }
 
 // found handles a file of the scan.
-func (p *poll) found(f *local.Found) error {
+func (p *poll) found(f *walk.Found) error {
 	key := fileKey(f.Rel)
 	if f.Err != nil {
 		p.unread, p.problem = append(p.unread, key), f.Err
@@ -274,7 +275,7 @@ func (p *poll) mark(e known) error {
 }
 
 // meets reports whether a file meets the condition.
-func (p *poll) meets(key string, f *local.Found, is identity) bool {
+func (p *poll) meets(key string, f *walk.Found, is identity) bool {
 	c := p.rec.Condition
 	switch {
 	case c.Kind == ConditionUnchanged:

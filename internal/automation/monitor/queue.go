@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	placequeue "ferry/internal/place/queue"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -64,7 +64,7 @@ func (d *Definition) someMessages() file {
 	if d.Condition.Kind == ConditionGroup {
 		a.Group = "group"
 	}
-	return file{Found: local.Found{Path: a.Path(), Rel: transfer.Path(a.Queue)}, queue: a.Queue, group: a.Group}
+	return file{Found: walk.Found{Path: a.Path(), Rel: transfer.Path(a.Queue)}, queue: a.Queue, group: a.Group}
 }
 
 // look examines the queue.
@@ -114,7 +114,7 @@ func (q queueLook) groups() error {
 		if err != nil {
 			return err
 		}
-		f := file{Found: local.Found{Rel: relOf(g), Inode: is.inode, Size: is.size, Mtime: is.mtime}}
+		f := file{Found: walk.Found{Rel: relOf(g), Inode: is.inode, Size: is.size, Mtime: is.mtime}}
 		if e != nil && e.identity == is {
 			due, err := q.failedBefore(e, &f)
 			if err != nil {
@@ -140,7 +140,7 @@ func (q queueLook) groups() error {
 
 // new handles the messages that have not triggered.
 func (q queueLook) new(queue transfer.QueueName) error {
-	f := file{Found: local.Found{Rel: transfer.Path(queue)}}
+	f := file{Found: walk.Found{Rel: transfer.Path(queue)}}
 	e, err := q.before(fileKey(f.Rel))
 	if err != nil {
 		return err

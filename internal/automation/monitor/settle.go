@@ -4,7 +4,7 @@ import (
 	"path"
 	"time"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 )
 
 // maxSightings is the number of files that may wait, in memory, until they are unchanged; others begin when there is
@@ -57,7 +57,7 @@ func (p *poll) unchanged(key string, is identity, wanted int64) bool {
 // settled reports whether a file is complete. Either it was the same at two polls that are at least the monitor's
 // settle time apart. Or a notification has shown that it was complete when it got its name, and that it was not written
 // to since.
-func (p *poll) settled(key string, f *local.Found, is identity) bool {
+func (p *poll) settled(key string, f *walk.Found, is identity) bool {
 	wanted := time.Duration(p.rec.Settle)
 	if wanted == 0 {
 		return true
@@ -79,7 +79,7 @@ func (p *poll) settled(key string, f *local.Found, is identity) bool {
 
 // cameWhole reports whether a file that was just examined was moved to its name and not written to between the move and
 // the examination. It first reads the notices of the time before.
-func (p *poll) cameWhole(f *local.Found) bool {
+func (p *poll) cameWhole(f *walk.Found) bool {
 	at := path.Join(f.In, path.Base(string(f.Path)))
 	if p.watcher == nil || !p.isMarked(at) {
 		return false

@@ -10,7 +10,7 @@ import (
 	"ferry/internal/content/textfile"
 	"ferry/internal/ledger"
 	mftxml "ferry/internal/mft/xml"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -301,7 +301,7 @@ func (p *poll) read(f *file) (content []byte, err error) {
 
 // readWhole makes fn read a file that was found. If the file is another version when it is opened, or has changed when
 // fn has ended, the error is of kind Changing.
-func (p *poll) readWhole(f *local.Found, fn func(io.Reader) error) error {
+func (p *poll) readWhole(f *walk.Found, fn func(io.Reader) error) error {
 	files := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).Files(transfer.File(f.Path))
 	defer files.Close()
 	in, err := files.Open(f.Path, false)

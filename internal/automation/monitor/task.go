@@ -13,7 +13,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/variable"
 	"ferry/internal/content/textfile"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -150,7 +150,7 @@ func (d *Definition) checkTask() error {
 		case d.onQueue():
 			s.files = append(s.files, d.someMessages())
 		case d.Condition.Kind != ConditionNoMatch:
-			s.files = append(s.files, file{Found: local.Found{Path: transfer.Path(path.Join(string(d.Dir.Path), name)), Rel: transfer.Path(name)}})
+			s.files = append(s.files, file{Found: walk.Found{Path: transfer.Path(path.Join(string(d.Dir.Path), name)), Rel: transfer.Path(name)}})
 		}
 	}
 	_, err := d.request(s, nil)

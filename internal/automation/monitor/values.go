@@ -8,13 +8,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
 // A file is a file that triggers, or messages of a queue that trigger.
 type file struct {
-	local.Found
+	walk.Found
 	queue  transfer.QueueName // of messages; empty: it is a file
 	group  string             // of messages; empty: they have none
 	bytes  int64              // of messages

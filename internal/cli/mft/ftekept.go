@@ -17,7 +17,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -198,7 +198,7 @@ func (r *fteRun) eachTemplate(fn func(k *session.Kept, at client.AtAgent, name s
 				page.After = t.Name
 				wanted := len(r.Args) == 0
 				for _, pattern := range r.Args {
-					if local.MatchName(pattern, t.Name) {
+					if walk.MatchName(pattern, t.Name) {
 						wanted, met[pattern] = true, true
 					}
 				}

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -33,7 +33,7 @@ func (r *fteRun) kept(agent string) (*session.Kept, func(), error) {
 // fits reports whether the name of an agent or a monitor, which is in capitals, fits a pattern of * and ?; any does
 // where none is given.
 func fits(pattern, name string) bool {
-	return pattern == "" || local.MatchName(strings.ToUpper(pattern), name)
+	return pattern == "" || walk.MatchName(strings.ToUpper(pattern), name)
 }
 
 // limit returns the time to wait for an answer.

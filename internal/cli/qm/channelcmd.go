@@ -13,7 +13,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/queuemanager"
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -151,9 +151,9 @@ func newChannelChange(verb string, op queuemanager.UpOp, short, said string) *co
 }
 
 // channelsDown are the channels that this queue manager dials and that are neither up nor stopped.
-func channelsDown(all []qmgr.ChannelState) (down []string) {
+func channelsDown(all []channel.ChannelState) (down []string) {
 	for _, s := range all {
-		if s.State == qmgr.ChannelConnecting {
+		if s.State == channel.ChannelConnecting {
 			down = append(down, "channel "+s.Name+" is not up: "+cmp.Or(s.Reason, "it was not tried yet"))
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -112,7 +114,7 @@ func newQMRm() *cobra.Command {
 }
 
 // members asks the queue manager that is reached for all of them.
-func members(q *session.Query, cmd *cobra.Command) ([]qmgr.Member, error) {
+func members(q *session.Query, cmd *cobra.Command) ([]streams.Member, error) {
 	if err := session.NeedURL(q.Network); err != nil {
 		return nil, err
 	}
@@ -132,7 +134,7 @@ func members(q *session.Query, cmd *cobra.Command) ([]qmgr.Member, error) {
 	return qmgr.Members(ctx, conn)
 }
 
-func memberState(m qmgr.Member) string {
+func memberState(m streams.Member) string {
 	switch {
 	case !m.Up:
 		return "AWAY"
@@ -142,7 +144,7 @@ func memberState(m qmgr.Member) string {
 	return "UP"
 }
 
-func showMember(w io.Writer, m qmgr.Member) {
+func showMember(w io.Writer, m streams.Member) {
 	row := func(what, is string) { fmt.Fprintf(w, "%-12s %s\n", what, output.Or(output.Printable(is), "-")) }
 	row("name", m.Name)
 	row("cluster", m.Cluster)
@@ -179,5 +181,5 @@ func showMember(w io.Writer, m qmgr.Member) {
 
 // Outputs returns the lines of --json in this package, by the names that the schema has for them.
 func Outputs() map[string]any {
-	return map[string]any{"channel": qmgr.ChannelState{}, "queue_manager": qmgr.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}}
+	return map[string]any{"channel": channel.ChannelState{}, "queue_manager": streams.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}}
 }

@@ -18,7 +18,7 @@ import (
 	"ferry/internal/content/digest"
 	"ferry/internal/flow"
 	"ferry/internal/node/onebox"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/place/location"
 	"ferry/internal/place/pipe"
 	"ferry/internal/sys/clock"
@@ -331,5 +331,5 @@ func HostPath(p transfer.Path) (transfer.Path, error) {
 	if err != nil {
 		return "", transfer.Errorf(transfer.KindUsage, "the working directory is gone: %w", err)
 	}
-	return local.HostRules.Absolute(p, wd)
+	return disk.HostRules.Absolute(p, wd)
 }

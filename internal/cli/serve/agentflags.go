@@ -16,7 +16,7 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/node/agents"
 	"ferry/internal/node/process"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/security/policy"
 	"ferry/internal/sys/tcp"
@@ -123,7 +123,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 			return c, transfer.Errorf(transfer.KindUsage, "--%s %d is out of range; it goes from 1 to 100000", what, v)
 		}
 	}
-	if err := local.CheckRoots(roots); err != nil {
+	if err := disk.CheckRoots(roots); err != nil {
 		return c, err
 	}
 
@@ -163,7 +163,7 @@ func (f *agentFlags) records(roots []string) (string, error) {
 	}
 
 	for _, r := range roots {
-		dir := local.ParseRoot(r).Dir
+		dir := disk.ParseRoot(r).Dir
 		root, err := filepath.Abs(dir)
 		if err != nil {
 			continue

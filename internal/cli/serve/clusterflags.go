@@ -5,7 +5,7 @@ import (
 
 	"ferry/internal/cli/output"
 	"ferry/internal/node/member"
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/cluster"
 	"ferry/internal/transfer"
 )
 
@@ -16,11 +16,11 @@ type clusterFlags struct {
 }
 
 // member returns the cluster; nil: the queue manager is a member of none.
-func (u *clusterFlags) member() *qmgr.Cluster {
+func (u *clusterFlags) member() *cluster.Cluster {
 	if u.cluster == "" {
 		return nil
 	}
-	return &qmgr.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
+	return &cluster.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
 }
 
 // checkCluster refuses flags that contradict each other about a cluster. name is that of the queue manager.

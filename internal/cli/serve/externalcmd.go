@@ -12,8 +12,8 @@ import (
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/member"
 	"ferry/internal/node/queuemanager"
-	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
@@ -35,7 +35,7 @@ have the server read it (nats-server --signal reload).`,
 			"  ferry authority run --external --dir /var/lib/ferry-authority --network nats://hub:4222",
 		Args: usage.OneArg("the directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e := qmgr.External{Name: name, Listen: listen, Identity: member.IdentityDir}
+			e := server.External{Name: name, Listen: listen, Identity: member.IdentityDir}
 			e.Cluster = cluster.member()
 			if err := cluster.checkCluster("", false); err != nil {
 				return err

@@ -14,7 +14,8 @@ import (
 	"ferry/internal/node/member"
 	"ferry/internal/node/process"
 	"ferry/internal/node/queuemanager"
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -86,8 +87,8 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if u.stored = int64(n); u.stored < qmgr.MinMaxStored {
-			return transfer.Errorf(transfer.KindUsage, "--max-stored %s is too little; it begins at %s", u.maxStored, transfer.FormatBytes(qmgr.MinMaxStored))
+		if u.stored = int64(n); u.stored < streams.MinMaxStored {
+			return transfer.Errorf(transfer.KindUsage, "--max-stored %s is too little; it begins at %s", u.maxStored, transfer.FormatBytes(streams.MinMaxStored))
 		}
 	}
 	if u.dir == "" {
@@ -98,7 +99,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		u.dir = home
 	}
 	for _, text := range u.channels {
-		if _, err := qmgr.ParseChannel(text); err != nil {
+		if _, err := channel.ParseChannel(text); err != nil {
 			return err
 		}
 	}
@@ -171,7 +172,7 @@ func (u *upFlags) run(ctx context.Context, cmd *cobra.Command, log *slog.Logger)
 		m.Agents = append(m.Agents, cfg)
 	}
 	for _, text := range u.channels {
-		c, err := qmgr.ParseChannel(text)
+		c, err := channel.ParseChannel(text)
 		if err != nil {
 			return err
 		}

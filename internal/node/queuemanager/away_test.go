@@ -8,17 +8,18 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // startServer starts a queue manager without identities, and connects to it as its own process does.
-func startServer(t *testing.T) (*qmgr.Server, *qmgr.Conn) {
+func startServer(t *testing.T) (*server.Server, *qmgr.Conn) {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir())
 	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(t.Context(), qmgr.ServerConfig{Name: "QM", Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
+	server, err := server.Start(t.Context(), server.Config{Name: "QM", Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

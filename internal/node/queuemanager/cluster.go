@@ -9,6 +9,8 @@ import (
 	"ferry/internal/node/member"
 	"ferry/internal/node/process"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 )
 
@@ -21,7 +23,7 @@ func managerLives(ctx context.Context, conn *qmgr.Conn, name string) bool {
 	if err != nil {
 		return conn.Healthy(ctx) == nil && conn.Facts().ServerName == name
 	}
-	return slices.ContainsFunc(all, func(m qmgr.Member) bool { return m.Name == name && m.Up })
+	return slices.ContainsFunc(all, func(m streams.Member) bool { return m.Name == name && m.Up })
 }
 
 // catchUp asks for the trust document of the network's authority each time that this member of a cluster has been
@@ -57,7 +59,7 @@ const (
 
 // awaitCluster waits until a queue manager can store data. In a cluster that takes most of its members. Services that
 // need no queue, such as a token for the next member, run before.
-func awaitCluster(ctx context.Context, c process.Console, server *qmgr.Server) error {
+func awaitCluster(ctx context.Context, c process.Console, server *server.Server) error {
 	return server.WaitQuorum(ctx, func(why string) {
 		c.Notice(fmt.Sprintf("queue manager %s listens at %s, %s", server.Name(), server.URL(), why))
 	})

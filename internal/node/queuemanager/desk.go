@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/security/access"
 	"ferry/internal/security/trust"
 	"ferry/internal/transfer"
@@ -31,12 +32,12 @@ const (
 
 // UpAnswer is the answer to an upQuestion.
 type UpAnswer struct {
-	V        int                 `json:"v"`
-	Agents   map[string]bool     `json:"agents"`             // name, ready
-	Starting bool                `json:"starting,omitempty"` // coordination has not been started yet
-	Degraded string              `json:"degraded,omitempty"` // why coordination does not run
-	Channels []qmgr.ChannelState `json:"channels,omitempty"`
-	Error    *transfer.Error     `json:"error,omitempty"`
+	V        int                    `json:"v"`
+	Agents   map[string]bool        `json:"agents"`             // name, ready
+	Starting bool                   `json:"starting,omitempty"` // coordination has not been started yet
+	Degraded string                 `json:"degraded,omitempty"` // why coordination does not run
+	Channels []channel.ChannelState `json:"channels,omitempty"`
+	Error    *transfer.Error        `json:"error,omitempty"`
 }
 
 // maxUpQuestion bounds a question, in bytes.
@@ -45,7 +46,7 @@ const maxUpQuestion = 4 << 10
 // A Desk answers for the process of `ferry up`.
 type Desk struct {
 	conn  *qmgr.Conn
-	links *qmgr.Channels
+	links *channel.Channels
 	rules func() (*trust.Document, error) // nil: no rules, and all changes are allowed
 	ready map[string]*atomic.Bool         // agents
 	begun atomic.Bool                     // coordination has been started, or is not to be
@@ -53,7 +54,7 @@ type Desk struct {
 }
 
 // OpenDesk answers for as long as the connection is there.
-func OpenDesk(conn *qmgr.Conn, links *qmgr.Channels, rules func() (*trust.Document, error), names []string) (*Desk, error) {
+func OpenDesk(conn *qmgr.Conn, links *channel.Channels, rules func() (*trust.Document, error), names []string) (*Desk, error) {
 	d := &Desk{conn: conn, links: links, rules: rules, ready: map[string]*atomic.Bool{}}
 	for _, n := range names {
 		d.ready[n] = new(atomic.Bool)

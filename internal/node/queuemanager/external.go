@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
@@ -56,7 +58,7 @@ const errandsName = "errands"
 func (a *abroad) admit(c roles.Claims) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.last != nil && qmgr.SameClaims(*a.last, c) {
+	if a.last != nil && server.SameClaims(*a.last, c) {
 		return nil
 	}
 	jwt, seed, err := a.h.SystemUser(time.Hour)
@@ -65,7 +67,7 @@ func (a *abroad) admit(c roles.Claims) error {
 	}
 	ctx, cancel := context.WithTimeout(a.h.ctx, admitWait)
 	defer cancel()
-	f, err := qmgr.AdmitExternal(ctx, a.url, a.h.self, qmgr.SystemUser{JWT: jwt, Seed: seed}, c)
+	f, err := qmgr.AdmitExternal(ctx, a.url, a.h.self, errands.SystemUser{JWT: jwt, Seed: seed}, c)
 	if err != nil {
 		return err
 	}

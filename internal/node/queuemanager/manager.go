@@ -15,6 +15,9 @@ import (
 	"ferry/internal/node/member"
 	"ferry/internal/node/process"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
+	"ferry/internal/qmgr/cluster"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/security/trust"
@@ -29,10 +32,10 @@ type Config struct {
 	Insecure          bool         // no identities and no TLS
 	Elsewhere         bool         // the authority of the network is in another process
 	Entry             member.Entry // where the authority is elsewhere
-	Cluster           *qmgr.Cluster
+	Cluster           *cluster.Cluster
 	Stored            int64 // bytes of stored delivery; 0: the default
 	ChannelListen     string
-	Channels          []qmgr.Channel
+	Channels          []channel.Channel
 	Coordination, XML bool
 	Agents            []agent.Config
 	Console           process.Console
@@ -174,14 +177,14 @@ func (u *Config) remark() string {
 
 // A house knows the services beside a queue manager. A nil home is a house without identities.
 type house interface {
-	caller(server *qmgr.Server, token string, role identity.Role, name string, log *slog.Logger) (qmgr.ConnConfig, error)
+	caller(server *server.Server, token string, role identity.Role, name string, log *slog.Logger) (qmgr.ConnConfig, error)
 	// document is the newest trust document; nil where there are no identities.
 	document() (*trust.Document, error)
 	stop()
 }
 
 // manager starts the queue manager and, unless it is insecure or elsewhere, the network's authority.
-func (u *Config) manager(ctx context.Context, clients int) (house, *qmgr.Server, error) {
+func (u *Config) manager(ctx context.Context, clients int) (house, *server.Server, error) {
 	if u.Elsewhere {
 		return u.outpost(ctx, clients)
 	}
@@ -189,37 +192,37 @@ func (u *Config) manager(ctx context.Context, clients int) (house, *qmgr.Server,
 }
 
 // server returns the configuration of the queue manager, without its guard.
-func (u *Config) server(clients int) qmgr.ServerConfig {
-	return qmgr.ServerConfig{Name: u.Name, Dir: filepath.Join(u.Dir, "qm"), Listen: u.Listen, MaxStored: u.Stored, ChannelListen: u.ChannelListen, Clients: clients, Cluster: u.Cluster, Channels: u.Channels, Log: u.Log}
+func (u *Config) server(clients int) server.Config {
+	return server.Config{Name: u.Name, Dir: filepath.Join(u.Dir, "qm"), Listen: u.Listen, MaxStored: u.Stored, ChannelListen: u.ChannelListen, Clients: clients, Cluster: u.Cluster, Channels: u.Channels, Log: u.Log}
 }
 
 // founded starts a queue manager with the authority beside it.
-func (u *Config) founded(ctx context.Context, clients int) (h *home, server *qmgr.Server, err error) {
+func (u *Config) founded(ctx context.Context, clients int) (h *home, manager *server.Server, err error) {
 	cfg := u.server(clients)
 	if u.Insecure {
 		u.Log.Warn("insecure: each program that reaches the queue manager may use any name", "listen", u.Listen)
 		if err := forgetAddresses(u.Listen); err != nil {
 			return nil, nil, err
 		}
-		server, err = qmgr.StartServer(ctx, cfg)
-		return nil, server, err
+		manager, err = server.Start(ctx, cfg)
+		return nil, manager, err
 	}
 
 	if h, err = openHome(ctx, u.Dir, u.Log); err != nil {
 		return nil, nil, err
 	}
 	if cfg.Guard, err = h.guard(u.Name); err == nil {
-		server, err = qmgr.StartServer(ctx, cfg)
+		manager, err = server.Start(ctx, cfg)
 	}
 	if err == nil {
-		err = h.attend(server, u.Listen, u.Enrol)
+		err = h.attend(manager, u.Listen, u.Enrol)
 	}
 	if err != nil {
 		h.stop()
-		if server != nil {
-			server.Shutdown()
+		if manager != nil {
+			manager.Shutdown()
 		}
 		return nil, nil, err
 	}
-	return h, server, nil
+	return h, manager, nil
 }

@@ -13,6 +13,7 @@ import (
 	"ferry/internal/node/member"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identities"
 	"ferry/internal/security/identity"
@@ -34,7 +35,7 @@ type outpost struct {
 	held  *trust.Holder // of rules documents
 	tasks sync.WaitGroup
 
-	server *qmgr.Server
+	server *server.Server
 	conn   *qmgr.Conn // the queue manager's own
 
 	mu  sync.Mutex
@@ -45,7 +46,7 @@ type outpost struct {
 const fileNote = "trust.note"
 
 // outpost starts a queue manager that has joined a network.
-func (u *Config) outpost(ctx context.Context, clients int) (house, *qmgr.Server, error) {
+func (u *Config) outpost(ctx context.Context, clients int) (house, *server.Server, error) {
 	o := &outpost{log: u.Log, dir: u.Dir}
 	o.ctx, o.end = context.WithCancel(ctx)
 	guard, err := o.open(u.Name, u.Entry)
@@ -55,7 +56,7 @@ func (u *Config) outpost(ctx context.Context, clients int) (house, *qmgr.Server,
 	}
 	cfg := u.server(clients)
 	cfg.Guard = guard
-	if o.server, err = qmgr.StartServer(ctx, cfg); err == nil {
+	if o.server, err = server.Start(ctx, cfg); err == nil {
 		err = o.attend(u.Listen)
 	}
 	if err != nil {
@@ -69,7 +70,7 @@ func (u *Config) outpost(ctx context.Context, clients int) (house, *qmgr.Server,
 }
 
 // open reads the queue manager's identity, or joins the network. It returns the guard of the queue manager.
-func (o *outpost) open(name string, e member.Entry) (*qmgr.Guard, error) {
+func (o *outpost) open(name string, e member.Entry) (*server.Guard, error) {
 	path := filepath.Join(o.dir, identitiesDir, "qm")
 	if e.Token != nil {
 		if err := member.JoinWith(o.ctx, e.Token, path, identity.Manager, name, o.log); err != nil {
@@ -90,7 +91,7 @@ func (o *outpost) open(name string, e member.Entry) (*qmgr.Guard, error) {
 			WithHint("give --name, or choose another state directory with --dir")
 	}
 	rules := &queueRules{document: o.document}
-	g := &qmgr.Guard{Identity: o.qm, Keep: func(c roles.Claims) error { return keepClaims(o.qm, c) }, May: rules.may}
+	g := &server.Guard{Identity: o.qm, Keep: func(c roles.Claims) error { return keepClaims(o.qm, c) }, May: rules.may}
 	data, err := o.qm.Claims()
 	if err == nil {
 		err = json.Unmarshal(data, &g.Claims)
@@ -230,7 +231,7 @@ func (o *outpost) attend(listen string) error {
 }
 
 // caller returns the configuration for the connection of a service in this process to its queue manager.
-func (o *outpost) caller(server *qmgr.Server, token string, role identity.Role, name string, log *slog.Logger) (cc qmgr.ConnConfig, err error) {
+func (o *outpost) caller(server *server.Server, token string, role identity.Role, name string, log *slog.Logger) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if role == identity.Manager {
 		cc.Identity = o.qm

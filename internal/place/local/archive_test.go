@@ -11,6 +11,8 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -34,7 +36,7 @@ func archivedAs(t *testing.T, dir string) map[string]string {
 
 func TestArchive(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		fault := newFault(0, nil)
+		fault := disktest.NewFault(0, nil)
 		if plain {
 			fault.Disk = noReplaceless{fault.Disk}
 		}
@@ -152,9 +154,9 @@ func TestMayArchive(t *testing.T) {
 	}
 }
 
-func stat(t *testing.T, p string) Stat {
+func stat(t *testing.T, p string) disk.Stat {
 	t.Helper()
-	st, err := RealDisk().Trace(p, true)
+	st, err := disk.RealDisk().Trace(p, true)
 	must(t, err)
 	return st
 }
@@ -165,24 +167,24 @@ func TestArchiveEveryCallFails(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		for _, sticky := range []bool{false, true} {
 			for n := 1; ; n++ {
-				fault := newFault(0, nil)
+				fault := disktest.NewFault(0, nil)
 				f, dir := newFS(t, fault)
 				tree(t, dir, "in/x", "done/x")
 				v := versionOf(t, openFS(t, nil, dir), "in/x")
 				if plain {
 					fault.Disk = noReplaceless{fault.Disk}
 				}
-				fault.n, fault.log = 0, nil
-				fault.failAt, fault.err, fault.sticky = n, syscall.EIO, sticky
+				fault.N, fault.Log = 0, nil
+				fault.FailAt, fault.Err, fault.Sticky = n, syscall.EIO, sticky
 				_, err := f.Place().Archive("in/x", v, aside, "done/x", false)
-				met := fault.hit()
-				fault.heal()
+				met := fault.Hit()
+				fault.Heal()
 				at, again := f.Place().Archive("in/x", v, aside, "done/x", true)
 				got := archivedAs(t, filepath.Join(dir, "done"))
 				in := exists(filepath.Join(dir, "in/x"))
 				moved := got["x-1"] == "content of in/x" || got["x-2"] == "content of in/x"
 				if in == moved || in != (transfer.KindOf(again) == transfer.KindChanging) || moved && again != nil || moved && !strings.Contains(string(at), "/done/x-") || got["x"] != "content of done/x" {
-					t.Fatalf("plain %v, sticky %v, call %d of %v: %v, then %q, %v; it is in the archive: %v, in its place: %v: %v", plain, sticky, n, fault.log, err, at, again, moved, in, got)
+					t.Fatalf("plain %v, sticky %v, call %d of %v: %v, then %q, %v; it is in the archive: %v, in its place: %v: %v", plain, sticky, n, fault.Log, err, at, again, moved, in, got)
 				}
 				if left := temporaries(t, filepath.Join(dir, "in")); left != nil {
 					t.Fatalf("call %d: left %v", n, left)
@@ -202,7 +204,7 @@ func TestArchiveEveryCallFails(t *testing.T) {
 func TestArchiveRaces(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		for _, step := range []string{"rename", "move", "dirsync done", "dirsync in"} {
-			fault := newFault(0, nil)
+			fault := disktest.NewFault(0, nil)
 			f, dir := newFS(t, fault)
 			tree(t, dir, "in/x", "done/old")
 			v := versionOf(t, f, "in/x")
@@ -210,7 +212,7 @@ func TestArchiveRaces(t *testing.T) {
 				fault.Disk = noReplaceless{fault.Disk}
 			}
 			attacked := false
-			fault.before = func(op string) {
+			fault.Before = func(op string) {
 				if op != step || attacked {
 					return
 				}
@@ -226,7 +228,7 @@ func TestArchiveRaces(t *testing.T) {
 			at, err := f.Place().Archive("in/x", v, aside, "done/x", false)
 			got := archivedAs(t, filepath.Join(dir, "done"))
 			if !attacked {
-				t.Fatalf("step %s was not met: %v", step, fault.log)
+				t.Fatalf("step %s was not met: %v", step, fault.Log)
 			}
 			if b, rerr := os.ReadFile(filepath.Join(dir, "in/x")); rerr != nil || string(b) != "newer" {
 				t.Errorf("%s: the newer file is gone: %q, %v", step, b, rerr)

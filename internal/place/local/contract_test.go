@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/localtest"
 )
 
@@ -19,7 +19,7 @@ func onHost(t *testing.T) *localtest.Place {
 	}
 	beside := func(p, name string) string { return filepath.Join(filepath.Dir(p), name) }
 	return &localtest.Place{
-		Disk: local.RealDisk(), Dir: dir,
+		Disk: disk.RealDisk(), Dir: dir,
 		MkdirAll:  func(p string) error { return os.MkdirAll(p, 0o755) },
 		WriteFile: func(p string, content []byte) error { return os.WriteFile(p, content, 0o644) },
 		ReadFile:  os.ReadFile,

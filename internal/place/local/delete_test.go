@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"ferry/internal/content/record"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
-var aside = AsideName(7, testID, 1)
+var aside = disk.AsideName(7, testID, 1)
 
 func versionOf(t *testing.T, f *FS, p string) transfer.Version {
 	t.Helper()
@@ -87,7 +89,7 @@ func TestDeleteSourceRaces(t *testing.T) {
 			}
 			for _, crash := range []bool{false, true} {
 				for _, fallback := range []bool{false, true} {
-					fault := newFault(0, nil)
+					fault := disktest.NewFault(0, nil)
 					f, dir := newFS(t, fault)
 					tree(t, dir, "x")
 					p := filepath.Join(dir, "x")
@@ -98,14 +100,14 @@ func TestDeleteSourceRaces(t *testing.T) {
 							attacked = true
 							a.do(t, p)
 							if crash {
-								fault.failAt, fault.sticky, fault.err = fault.n+1, true, syscall.EIO
+								fault.FailAt, fault.Sticky, fault.Err = fault.N+1, true, syscall.EIO
 							}
 						}
 					}
 					if fallback {
 						fault.Disk = noReplaceless{fault.Disk}
 					}
-					fault.before = func(op string) {
+					fault.Before = func(op string) {
 						if op == step || step == "dirsync" && op == "dirsync "+filepath.Base(dir) {
 							hit()
 						}
@@ -117,14 +119,14 @@ func TestDeleteSourceRaces(t *testing.T) {
 						return nil
 					})
 					if crash {
-						fault.heal()
+						fault.Heal()
 						err = f.FinishDelete("x", v, aside)
 						if again := f.FinishDelete("x", v, aside); transfer.KindOf(again) != transfer.KindOf(err) {
 							t.Errorf("%s at %s: finishing again: %v, then %v", a.name, step, err, again)
 						}
 					}
 					if !attacked {
-						t.Fatalf("step %s was not met: %v", step, fault.log)
+						t.Fatalf("step %s was not met: %v", step, fault.Log)
 					}
 					if b, rerr := os.ReadFile(p); rerr != nil || string(b) != "a newer file" && string(b) != "content of xa newer file" && a.name != "chmod" {
 						t.Errorf("%s at %s, crash %v, fallback %v: the newer file is gone: %q %v (%v)", a.name, step, crash, fallback, b, rerr, err)
@@ -139,16 +141,16 @@ func TestDeleteSourceRaces(t *testing.T) {
 }
 
 // noReplaceless is a disk without a rename that refuses to replace.
-type noReplaceless struct{ Disk }
+type noReplaceless struct{ disk.Disk }
 
-func (d noReplaceless) Rename(dir *Dir, from, to string, replace bool) error {
+func (d noReplaceless) Rename(dir *disk.Dir, from, to string, replace bool) error {
 	if !replace {
 		return syscall.EINVAL
 	}
 	return d.Disk.Rename(dir, from, to, replace)
 }
 
-func (d noReplaceless) RenameInto(dir *Dir, from string, into *Dir, to string, replace bool) error {
+func (d noReplaceless) RenameInto(dir *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
 	if !replace {
 		return syscall.EINVAL
 	}
@@ -157,13 +159,13 @@ func (d noReplaceless) RenameInto(dir *Dir, from string, into *Dir, to string, r
 
 // A file that replaced the source cannot have its name back: it stays aside, and the error names it.
 func TestDeleteSourceLeavesAside(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	f, dir := newFS(t, fault)
 	tree(t, dir, "x")
 	p := filepath.Join(dir, "x")
 	v := versionOf(t, f, "x")
 	renames := 0
-	fault.before = func(op string) {
+	fault.Before = func(op string) {
 		if op == "rename" {
 			renames++
 			must(t, os.WriteFile(p+"-new", []byte("newer"), 0o644))
@@ -180,19 +182,19 @@ func TestDeleteSourceLeavesAside(t *testing.T) {
 // Each call fails in its turn; afterwards the deletion is finished.
 func TestDeleteSourceEveryCallFails(t *testing.T) {
 	for n := 1; ; n++ {
-		fault := newFault(n, syscall.EIO)
+		fault := disktest.NewFault(n, syscall.EIO)
 		f, dir := newFS(t, fault)
 		tree(t, dir, "x")
-		fault.n = 0
+		fault.N = 0
 		v := versionOf(t, openFS(t, nil, dir), "x")
 		err := f.DeleteSource("x", v, aside, noMark)
-		met := fault.hit()
-		closed := met && fault.log[len(fault.log)-1] == "close" // of a file that was only read: the error is ignored
+		met := fault.Hit()
+		closed := met && fault.Log[len(fault.Log)-1] == "close" // of a file that was only read: the error is ignored
 		if met == (err == nil) && !closed {
 			t.Fatalf("call %d: %v", n, err)
 		}
-		fault.heal()
-		gaveBack := met && fault.log[n-1] == "unlink"
+		fault.Heal()
+		gaveBack := met && fault.Log[n-1] == "unlink"
 		err = f.FinishDelete("x", v, aside)
 		if gaveBack { // two renames have changed its ctime
 			wantKind(t, err, transfer.KindChanging)
@@ -213,21 +215,21 @@ func TestDeleteSourceEveryCallFails(t *testing.T) {
 
 // The sidecar of a source is removed with it, durably, and only after the source is gone.
 func TestDropBeside(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	f, dir := newFS(t, fault)
 	beside := record.SidecarName("x")
 	tree(t, dir, "x")
 	must(t, os.WriteFile(filepath.Join(dir, beside), []byte("attributes"), 0o600))
-	must(t, f.DropBeside("x"))
+	must(t, f.source.DropBeside("x"))
 	if !exists(filepath.Join(dir, beside)) {
 		t.Fatal("it has gone before its file")
 	}
 	must(t, os.Remove(filepath.Join(dir, "x")))
-	fault.log = nil
-	must(t, f.DropBeside("x"))
-	if n := len(fault.log); exists(filepath.Join(dir, beside)) || n < 2 || fault.log[n-2] != "unlink" || !strings.HasPrefix(fault.log[n-1], "dirsync") {
-		t.Fatal(fault.log)
+	fault.Log = nil
+	must(t, f.source.DropBeside("x"))
+	if n := len(fault.Log); exists(filepath.Join(dir, beside)) || n < 2 || fault.Log[n-2] != "unlink" || !strings.HasPrefix(fault.Log[n-1], "dirsync") {
+		t.Fatal(fault.Log)
 	}
-	must(t, f.DropBeside("x"))
-	must(t, f.DropBeside("no/such/directory"))
+	must(t, f.source.DropBeside("x"))
+	must(t, f.source.DropBeside("no/such/directory"))
 }

@@ -1,9 +1,12 @@
-// Package local reads and writes the files of an agent's host. It opens sources, walks directories and lands
-// destinations. It never leaves the agent's roots: it opens every directory beneath a root and keeps it as a handle.
-// Each operation in a directory names one component, and never follows it as a link.
+// Package local is the place for the files of an agent's host. It never leaves the agent's roots.
 //
-// The central operation is the commit of a landed file. Landing.Commit and Landing.Recover document the order of the
-// steps and the state after a crash between any two of them.
+// Its parts are packages, here from the top down:
 //
-// The promises hold on Linux with a local file system. Limits names the missing primitives of other platforms.
+//	land    temporaries, and the commit of a group of files
+//	intent  the records of a landing in the ledger
+//	source  reading sources, and deleting or archiving them
+//	walk    walks, scans and lists of names
+//	disk    roots, directories, rights, and the calls of the operating system
+//
+// FS has one value of each. Local adapts them to the interfaces of package place, with the rights of a user.
 package local

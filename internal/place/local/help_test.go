@@ -1,13 +1,11 @@
 package local
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,6 +13,8 @@ import (
 	"time"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 )
 
@@ -47,19 +47,28 @@ func wantKind(t testing.TB, err error, k transfer.Kind) {
 }
 
 // newFS returns an FS on a new directory.
-func newFS(t testing.TB, d Disk) (*FS, string) {
+func newFS(t testing.TB, d disk.Disk) (*FS, string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	return openFS(t, d, dir), dir
 }
 
-func openFS(t testing.TB, d Disk, roots ...string) *FS {
+func openFS(t testing.TB, d disk.Disk, roots ...string) *FS {
 	t.Helper()
 	f, err := Open(Config{Roots: roots, StateDirs: []string{filepath.Join(roots[0], "state-of-ferry")}, Incarnation: 7, Disk: d, Digest: testDigest})
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
+	firstRoots.Store(f, roots[0])
 	return f
+}
+
+// firstRoots has the first root of each FS of openFS.
+var firstRoots sync.Map
+
+func firstRoot(f *FS) string {
+	root, _ := firstRoots.Load(f)
+	return root.(string)
 }
 
 // tree makes files and, for names that end in '/', directories.
@@ -92,7 +101,7 @@ func exists(p string) bool {
 func temporaries(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(e.Name(), reserved) {
+		if err == nil && strings.HasPrefix(e.Name(), disk.Reserved) {
 			found = append(found, p)
 		}
 		return err
@@ -100,253 +109,9 @@ func temporaries(t testing.TB, dir string) (found []string) {
 	return found
 }
 
-// A memJournal is a ledger in memory. Its calls count together with the disk's, so that it fails in its turn.
-type memJournal struct {
-	mu         sync.Mutex
-	fault      *faultDisk
-	committing map[uint64]transfer.Intent
-	outcomes   map[uint64]transfer.Outcome
-	marks      map[transfer.Mark]transfer.Outcome // by the item's last intent
-}
-
-func newJournal(f *faultDisk) *memJournal {
-	return &memJournal{fault: f, committing: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}, marks: map[transfer.Mark]transfer.Outcome{}}
-}
-
-func (j *memJournal) Committing(ins []transfer.Intent) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, in := range ins { // it may be recorded although it fails: the worse case
-		j.committing[in.Outcome.Item] = in
-		if in.Mark != nil {
-			j.marks[*in.Mark] = in.Outcome
-		}
-	}
-	if j.fault != nil {
-		return j.fault.step("committing", nil)
-	}
-	return nil
-}
-
-// marked implements Marked of a place.LandConfig.
-func (j *memJournal) marked(item uint64, m transfer.Mark) (dir transfer.Path, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if o, ok := j.marks[m]; ok && o.Item != item {
-		dir = transfer.Path(path.Dir(string(o.Path)))
-	}
-	return dir, nil
-}
-
-func (j *memJournal) Committed(outs []transfer.Outcome) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.fault != nil {
-		if err := j.fault.step("committed", nil); err != nil {
-			return err
-		}
-	}
-	for _, o := range outs {
-		delete(j.committing, o.Item)
-		j.outcomes[o.Item] = o
-	}
-	return nil
-}
-
-func (j *memJournal) Again(items []uint64) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.fault != nil {
-		if err := j.fault.step("again", nil); err != nil {
-			return err
-		}
-	}
-	for _, item := range items {
-		delete(j.committing, item)
-	}
-	return nil
-}
-
-// A faultDisk fails the Nth call. It also checks that no file is synced again after a failed sync.
-type faultDisk struct {
-	Disk
-	mu     sync.Mutex
-	n      int
-	failAt int
-	sticky bool
-	err    error
-	only   string
-	log    []string
-	bad    map[File]bool
-	broken []string
-	before func(op string) // sees each call; one at a time
-
-	calls sync.Mutex // held while before looks
-}
-
-func newFault(failAt int, err error) *faultDisk {
-	return &faultDisk{Disk: RealDisk(), failAt: failAt, err: err, bad: map[File]bool{}}
-}
-
-func (d *faultDisk) look(op string) {
-	d.calls.Lock()
-	defer d.calls.Unlock()
-	if d.before != nil {
-		d.before(op)
-	}
-}
-
-func (d *faultDisk) step(op string, f File) error {
-	d.look(op)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.log = append(d.log, op)
-	if strings.HasPrefix(op, "sync") && f != nil && d.bad[f] {
-		d.broken = append(d.broken, op+" after a failed sync")
-	}
-	if d.only != "" && !strings.HasPrefix(op, d.only) {
-		return nil
-	}
-	d.n++
-	if d.n == d.failAt || d.sticky && d.failAt > 0 && d.n >= d.failAt {
-		if f != nil && strings.HasPrefix(op, "sync") {
-			d.bad[f] = true
-		}
-		return d.err
-	}
-	return nil
-}
-
-func (d *faultDisk) hit() bool { return d.failAt > 0 && d.n >= d.failAt }
-
-func (d *faultDisk) heal() {
-	d.mu.Lock()
-	d.failAt = 0
-	d.mu.Unlock()
-}
-
-func (d *faultDisk) Open(dir *Dir, name string, flag int, perm os.FileMode) (File, error) {
-	if err := d.step("open "+name, nil); err != nil {
-		return nil, err
-	}
-	return d.Disk.Open(dir, name, flag, perm)
-}
-
-func (d *faultDisk) Mkdir(dir *Dir, name string) error {
-	if err := d.step("mkdir "+name, nil); err != nil {
-		return err
-	}
-	return d.Disk.Mkdir(dir, name)
-}
-
-func (d *faultDisk) Rename(dir *Dir, from, to string, replace bool) error {
-	if err := d.step("rename", nil); err != nil {
-		return err
-	}
-	return d.Disk.Rename(dir, from, to, replace)
-}
-
-func (d *faultDisk) RenameInto(dir *Dir, from string, into *Dir, to string, replace bool) error {
-	if err := d.step("move", nil); err != nil {
-		return err
-	}
-	return d.Disk.RenameInto(dir, from, into, to, replace)
-}
-
-func (d *faultDisk) Link(dir *Dir, from, to string) error {
-	if err := d.step("link", nil); err != nil {
-		return err
-	}
-	return d.Disk.Link(dir, from, to)
-}
-
-func (d *faultDisk) Unlink(dir *Dir, name string) error {
-	if err := d.step("unlink", nil); err != nil {
-		return err
-	}
-	return d.Disk.Unlink(dir, name)
-}
-
-func (d *faultDisk) SyncDir(dir *Dir) error {
-	if err := d.step("dirsync "+filepath.Base(dir.path), nil); err != nil {
-		return err
-	}
-	return d.Disk.SyncDir(dir)
-}
-
-func (d *faultDisk) Write(f File, b []byte, off int64) (int, error) {
-	if err := d.step("write", nil); err != nil {
-		n, _ := d.Disk.Write(f, b[:len(b)/2], off) // half of it arrives
-		return n, err
-	}
-	return d.Disk.Write(f, b, off)
-}
-
-func (d *faultDisk) Truncate(f File, size int64) error {
-	if err := d.step("truncate", nil); err != nil {
-		return err
-	}
-	return d.Disk.Truncate(f, size)
-}
-
-func (d *faultDisk) Allocate(f File, size int64) error {
-	if err := d.step("allocate", nil); err != nil {
-		return err
-	}
-	return d.Disk.Allocate(f, size)
-}
-
-func (d *faultDisk) SetMeta(dir *Dir, name string, f File, mode uint32, mtime int64) error {
-	if err := d.step("meta", nil); err != nil {
-		return err
-	}
-	return d.Disk.SetMeta(dir, name, f, mode, mtime)
-}
-
-func (d *faultDisk) SyncData(f File) error {
-	if err := d.step("syncdata", f); err != nil {
-		return err
-	}
-	return d.Disk.SyncData(f)
-}
-
-func (d *faultDisk) Sync(f File) error {
-	if err := d.step("sync", f); err != nil {
-		return err
-	}
-	return d.Disk.Sync(f)
-}
-
-// A faultWatch is offered on every file system, so that the order of calls is tested everywhere. Its sync syncs
-// nothing.
-type faultWatch struct{ name string }
-
-func (w *faultWatch) Name() string { return w.name }
-
-func (d *faultDisk) WatchFS(dir *Dir) (Watch, error) {
-	return &faultWatch{dir.path}, d.step("watch", nil)
-}
-
-func (d *faultDisk) SyncFS(Watch) error { return d.step("groupsync", nil) }
-
-func (d *faultDisk) CloseWatch(Watch) error { return d.step("unwatch", nil) }
-
-func (d *faultDisk) StartSync(f File) error {
-	if err := d.step("start", f); err != nil {
-		return err
-	}
-	return d.Disk.StartSync(f)
-}
-
-func (d *faultDisk) Close(f File) error {
-	err := d.step("close", nil)
-	d.Disk.Close(f)
-	return err
-}
-
 // lander returns a landing in the FS's first root.
-func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
-	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(f.roots[0].path), Into: true}}}
+func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *land.Landing {
+	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(firstRoot(f)), Into: true}}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -354,7 +119,7 @@ func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
 }
 
 // write makes a complete partial.
-func write(l *Landing, item uint64, name string, content []byte) (place.Pending, error) {
+func write(l *land.Landing, item uint64, name string, content []byte) (place.Pending, error) {
 	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
 	if err != nil {
 		return place.Pending{}, err
@@ -365,10 +130,6 @@ func write(l *Landing, item uint64, name string, content []byte) (place.Pending,
 	}
 	return place.Pending{Part: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_789, Name: transfer.Path(name),
 		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}, nil
-}
-
-func body(n int, seed byte) []byte {
-	return bytes.Repeat([]byte{seed, seed + 1, seed + 2, 0, '\n'}, n/5+1)[:n]
 }
 
 func realTemp(t testing.TB) string {

@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
 // A shortDisk fails some calls with an error, from the skip-th call on.
 type shortDisk struct {
-	Disk
+	disk.Disk
 	call string
 	skip int
 	err  error
@@ -38,56 +40,56 @@ func (d *shortDisk) fails(call string) error {
 	return &os.PathError{Op: call, Path: "it", Err: d.err}
 }
 
-func (d *shortDisk) OpenBeneath(r Root, rel string) (Handle, error) {
+func (d *shortDisk) OpenBeneath(r disk.Root, rel string) (disk.Handle, error) {
 	if err := d.fails("beneath"); err != nil {
 		return nil, err
 	}
 	return d.Disk.OpenBeneath(r, rel)
 }
 
-func (d *shortDisk) Trace(path string, follow bool) (Stat, error) {
+func (d *shortDisk) Trace(path string, follow bool) (disk.Stat, error) {
 	if err := d.fails("trace"); err != nil {
-		return Stat{}, err
+		return disk.Stat{}, err
 	}
 	return d.Disk.Trace(path, follow)
 }
 
-func (d *shortDisk) Child(dir *Dir, name string) (Handle, error) {
+func (d *shortDisk) Child(dir *disk.Dir, name string) (disk.Handle, error) {
 	if err := d.fails("child"); err != nil {
 		return nil, err
 	}
 	return d.Disk.Child(dir, name)
 }
 
-func (d *shortDisk) Lstat(dir *Dir, name string) (Stat, error) {
+func (d *shortDisk) Lstat(dir *disk.Dir, name string) (disk.Stat, error) {
 	if err := d.fails("lstat"); err != nil {
-		return Stat{}, err
+		return disk.Stat{}, err
 	}
 	return d.Disk.Lstat(dir, name)
 }
 
-func (d *shortDisk) Names(dir *Dir, n int) ([]string, error) {
+func (d *shortDisk) Names(dir *disk.Dir, n int) ([]string, error) {
 	if err := d.fails("names"); err != nil {
 		return nil, err
 	}
 	return d.Disk.Names(dir, n)
 }
 
-func (d *shortDisk) Open(dir *Dir, name string, flag int, perm os.FileMode) (File, error) {
+func (d *shortDisk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode) (disk.File, error) {
 	if err := d.fails("open"); err != nil {
 		return nil, err
 	}
 	return d.Disk.Open(dir, name, flag, perm)
 }
 
-func (d *shortDisk) ReadAt(f File, b []byte, off int64) (int, error) {
+func (d *shortDisk) ReadAt(f disk.File, b []byte, off int64) (int, error) {
 	if err := d.fails("read"); err != nil {
 		return 0, err
 	}
 	return d.Disk.ReadAt(f, b, off)
 }
 
-func (d *shortDisk) Write(f File, b []byte, off int64) (int, error) {
+func (d *shortDisk) Write(f disk.File, b []byte, off int64) (int, error) {
 	if err := d.fails("write"); err != nil {
 		return 0, err
 	}
@@ -115,7 +117,7 @@ func TestWhatErrorsAreWaits(t *testing.T) {
 		verdicts[e] = [3]any{transfer.KindBusy, transfer.KindBusy, "now: " + e.Error()}
 	}
 	for e, want := range verdicts {
-		for n, err := range []error{sourceError("/x", &os.PathError{Op: "open", Path: "/x", Err: e}), targetError("/x", &os.PathError{Op: "open", Path: "/x", Err: e})} {
+		for n, err := range []error{disk.SourceError("/x", &os.PathError{Op: "open", Path: "/x", Err: e}), disk.TargetError("/x", &os.PathError{Op: "open", Path: "/x", Err: e})} {
 			if transfer.KindOf(err) != want[n] || !strings.Contains(err.Error(), want[2].(string)) {
 				t.Errorf("%v is a %v: %v", e, transfer.KindOf(err), err)
 			}
@@ -132,12 +134,12 @@ func TestWhatErrorsAreWaits(t *testing.T) {
 // A walk that the host's limits stop returns the error and makes no item bad. When it continues behind its last item,
 // it emits the same items, whichever call fails.
 func TestWalkWaitsForDescriptors(t *testing.T) {
-	disk := &shortDisk{Disk: RealDisk()}
+	disk := &shortDisk{Disk: disk.RealDisk()}
 	f, dir := newFS(t, disk)
 	tree(t, dir, "d/a/1", "d/a/2", "d/b/c/3", "d/z", "e/a/1", "e/q", "t1/x", "t2/x")
 	for _, sources := range [][]transfer.Path{{"d"}, {"d/*", "e/*"}, {"*/x", "t2/x"}, {"d/**/1", "e/q"}, {"d/a", "e/a"}} {
 		disk.err = nil
-		want, _ := walk(t, f, true, nil, sources...)
+		want, _ := walkAll(t, f, true, nil, sources...)
 		for _, call := range []string{"beneath", "child", "lstat", "names"} {
 			for _, err := range passes {
 				for skip := range 40 {
@@ -161,7 +163,7 @@ func TestWalkWaitsForDescriptors(t *testing.T) {
 					if len(got) > 0 {
 						last = &got[len(got)-1]
 					}
-					rest, _ := walk(t, f, true, last, sources...)
+					rest, _ := walkAll(t, f, true, last, sources...)
 					if all := append(got, rest...); lines(all) != lines(want) {
 						t.Fatalf("%v, %s %d failed with %v:\n%s\nnot\n%s", sources, call, skip, err, lines(all), lines(want))
 					}
@@ -173,12 +175,12 @@ func TestWalkWaitsForDescriptors(t *testing.T) {
 
 // A failing disk is reported as such, also during the search for a pattern.
 func TestWalkSaysThatTheDiskFails(t *testing.T) {
-	disk := &shortDisk{Disk: RealDisk(), err: syscall.EIO}
+	disk := &shortDisk{Disk: disk.RealDisk(), err: syscall.EIO}
 	f, dir := newFS(t, disk)
 	tree(t, dir, "d/a", "d/b")
 	for call, source := range map[string]transfer.Path{"names": "d/*", "lstat": "d/?"} {
 		disk.call, disk.skip = call, 0
-		items, _ := walk(t, f, false, nil, source)
+		items, _ := walkAll(t, f, false, nil, source)
 		if len(items) == 0 || items[0].it.Err == nil || items[0].it.Err.Kind != transfer.KindUnreadable || !strings.Contains(items[0].it.Err.Text, "input/output error") {
 			t.Errorf("%s: %s", call, lines(items))
 		}
@@ -187,12 +189,12 @@ func TestWalkSaysThatTheDiskFails(t *testing.T) {
 
 // A landing does not treat a lack of descriptors as a verdict: it opens the file later.
 func TestLandingWaitsForDescriptors(t *testing.T) {
-	disk := &shortDisk{Disk: RealDisk()}
+	disk := &shortDisk{Disk: disk.RealDisk()}
 	f, dir := newFS(t, disk)
 	for n, err := range passes {
 		for _, call := range []string{"beneath", "child", "lstat", "open", "write"} {
 			for skip := range 8 {
-				l := lander(f, newJournal(nil), func(c *place.LandConfig) {
+				l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) {
 					c.Resolution.Base = transfer.Path(fmt.Sprintf("%s/%d%s%d", dir, n, call, skip))
 				})
 				disk.call, disk.skip, disk.err = call, skip, err
@@ -216,12 +218,14 @@ func TestLandingWaitsForDescriptors(t *testing.T) {
 // A directory with an unknown present location fails no item: its group is committed later. A directory that cannot be
 // opened for lack of descriptors is not reported as moved away.
 func TestDirectoriesWaitForDescriptors(t *testing.T) {
-	disk := &shortDisk{Disk: RealDisk()}
+	disk := &shortDisk{Disk: disk.RealDisk()}
 	f, dir := newFS(t, disk)
 	for _, err := range passes {
 		for skip := range 6 {
-			l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
-			l.may = func(transfer.Authority, string) error { return nil }
+			l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) {
+				c.Resolution.Base = transfer.Path(dir)
+				c.May = func(transfer.Authority, string) error { return nil }
+			})
 			group := []place.Pending{{Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}, Name: transfer.Path(fmt.Sprint("d", int(err.(syscall.Errno)), skip, "/e"))}}
 			disk.call, disk.skip, disk.err = "trace", skip, err
 			outs, werr := l.Commit(t.Context(), group)
@@ -240,29 +244,6 @@ func TestDirectoriesWaitForDescriptors(t *testing.T) {
 	}
 }
 
-// Directories that are not needed are not kept open if descriptors are few.
-func TestDirectoriesAreKeptOnLoan(t *testing.T) {
-	f, dir := newFS(t, nil)
-	f.spare.open(3)
-	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
-	var group []place.Pending
-	for k := range uint64(10) {
-		p, err := write(l, k, fmt.Sprintf("%d/z", k), []byte("z"))
-		must(t, err)
-		group = append(group, p)
-	}
-	if _, err := l.Commit(t.Context(), group); err != nil {
-		t.Fatal(err)
-	}
-	if n := l.dirs.unused.Len(); n != 3 || f.spare.left.Load() != 0 {
-		t.Errorf("%d directories are kept, %d descriptors are left of 3", n, f.spare.left.Load())
-	}
-	l.Close()
-	if n := f.spare.left.Load(); n != 3 {
-		t.Errorf("%d descriptors of 3 came back", n)
-	}
-}
-
 // With little memory, a walk emits the same items in the same order, from the start or behind any item. It leaves no
 // files, and waits if names cannot be stored.
 func TestWalkWithLittleMemory(t *testing.T) {
@@ -276,13 +257,13 @@ func TestWalkWithLittleMemory(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { little.Close() })
 	for _, sources := range [][]transfer.Path{{"d"}, {"d/*/*f*"}, {"d/**/?0*"}} {
-		want, _ := walk(t, f, true, nil, sources...)
-		got, _ := walk(t, little, true, nil, sources...)
+		want, _ := walkAll(t, f, true, nil, sources...)
+		got, _ := walkAll(t, little, true, nil, sources...)
 		if !slices.Equal(texts(got), texts(want)) {
 			t.Fatalf("%v: %d items, or in another order than the %d", sources, len(got), len(want))
 		}
 		at := len(want) / 3
-		if rest, _ := walk(t, little, true, &want[at], sources...); !slices.Equal(texts(rest), texts(want[at+1:])) {
+		if rest, _ := walkAll(t, little, true, &want[at], sources...); !slices.Equal(texts(rest), texts(want[at+1:])) {
 			t.Fatalf("%v: %d items behind the %dth of %d", sources, len(rest), at, len(want))
 		}
 	}
@@ -319,13 +300,13 @@ func TestScratchIsCleared(t *testing.T) {
 
 // A lyingDisk reports a wrong size for every file.
 type lyingDisk struct {
-	Disk
+	disk.Disk
 	says    int64
 	invents bool
 	read    func() // after each read
 }
 
-func (d *lyingDisk) Stat(f File) (Stat, error) {
+func (d *lyingDisk) Stat(f disk.File) (disk.Stat, error) {
 	st, err := d.Disk.Stat(f)
 	if d.says >= 0 {
 		st.Size = d.says
@@ -333,9 +314,9 @@ func (d *lyingDisk) Stat(f File) (Stat, error) {
 	return st, err
 }
 
-func (d *lyingDisk) Invents(File) bool { return d.invents }
+func (d *lyingDisk) Invents(disk.File) bool { return d.invents }
 
-func (d *lyingDisk) ReadAt(f File, b []byte, off int64) (int, error) {
+func (d *lyingDisk) ReadAt(f disk.File, b []byte, off int64) (int, error) {
 	n, err := d.Disk.ReadAt(f, b, off)
 	if d.read != nil {
 		d.read()
@@ -350,7 +331,7 @@ func TestUnsizedSource(t *testing.T) {
 			says    int64
 			invents bool
 		}{{0, false}, {0, true}, {4096, true}, {1 << 30, true}} {
-			disk := &lyingDisk{Disk: RealDisk(), says: c.says, invents: c.invents}
+			disk := &lyingDisk{Disk: disk.RealDisk(), says: c.says, invents: c.invents}
 			f, dir := newFS(t, disk)
 			content := bytes.Repeat([]byte("0123456789abcdef!"), length/17+1)[:length]
 			must(t, os.WriteFile(dir+"/f", content, 0o666))
@@ -379,12 +360,12 @@ func TestUnsizedSource(t *testing.T) {
 // A wrong size is found at the end of the file, and the file can then be read as unsized. A file that changes while it
 // is read counts as changed.
 func TestWrongSize(t *testing.T) {
-	disk := &lyingDisk{Disk: RealDisk(), says: 100}
+	disk := &lyingDisk{Disk: disk.RealDisk(), says: 100}
 	f, dir := newFS(t, disk)
 	for _, length := range []int{99, 100, 101} {
 		must(t, os.WriteFile(dir+"/f", make([]byte, length), 0o666))
 		for _, unsized := range []bool{false, true} {
-			files := f.Sources(transfer.Location{})
+			files := f.source.Sources(transfer.Location{})
 			s, err := files.Open("f", unsized)
 			must(t, err)
 			got, err := io.ReadAll(s)
@@ -409,12 +390,12 @@ func TestWrongSize(t *testing.T) {
 
 // A onceDisk opens all directories except one.
 type onceDisk struct {
-	Disk
+	disk.Disk
 	skip int // how many are opened before it
 	err  error
 }
 
-func (d *onceDisk) OpenBeneath(r Root, rel string) (Handle, error) {
+func (d *onceDisk) OpenBeneath(r disk.Root, rel string) (disk.Handle, error) {
 	d.skip--
 	if d.err != nil && d.skip == -1 {
 		return nil, &os.PathError{Op: "open", Path: rel, Err: d.err}
@@ -425,7 +406,7 @@ func (d *onceDisk) OpenBeneath(r Root, rel string) (Handle, error) {
 // A walk waits if it cannot examine the goal that it must not enter. Otherwise it would find files in the destination
 // that it has just sent there.
 func TestWalkBesideAGoalThatCannotBeOpened(t *testing.T) {
-	d := &onceDisk{Disk: RealDisk()}
+	d := &onceDisk{Disk: disk.RealDisk()}
 	f, dir := newFS(t, d)
 	tree(t, dir, "d/f", "d/in/")
 	res, err := f.Resolve(transfer.File("d/in/"), true)

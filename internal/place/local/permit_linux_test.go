@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -95,7 +96,7 @@ func TestPermitsRaceLandings(t *testing.T) {
 	stop := swap(t, filepath.Join(root, "public", "d"), filepath.Join(root, "public", "link"))
 	landed, denied := 0, 0
 	for n := range uint64(races() / 10) {
-		l := f.Place().Land(place.LandConfig{Transfer: testID, Generation: n, May: public, Journal: newJournal(nil),
+		l := f.Place().Land(place.LandConfig{Transfer: testID, Generation: n, May: public, Journal: disktest.NewJournal(nil),
 			Destination: place.Destination{IfExists: transfer.IfExistsOverwrite, Resolution: transfer.Resolution{Base: transfer.Path(root + "/public"), Into: true}}})
 		part, err := l.Create(1, place.Staging{Name: "d/x", Size: 1})
 		if err == nil {
@@ -135,7 +136,7 @@ func TestPermitsAtRename(t *testing.T) {
 		}
 		return nil
 	}
-	l := f.Place().Land(place.LandConfig{Transfer: testID, Generation: 1, May: may, Journal: newJournal(nil),
+	l := f.Place().Land(place.LandConfig{Transfer: testID, Generation: 1, May: may, Journal: disktest.NewJournal(nil),
 		Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(root), Into: true}}})
 	defer l.Close()
 	part, err := l.Create(1, place.Staging{Name: "d/x", Size: 1})

@@ -4,11 +4,10 @@ import (
 	"context"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/land"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
-
-// Place returns the local files of one agent, for sender and receiver.
-func (f *FS) Place() Local { return Local{FS: f} }
 
 // Local is a place.Source that is a place.Target as well, and has all capabilities.
 type Local struct {
@@ -27,7 +26,6 @@ var (
 	_ place.Examiner       = Local{}
 	_ place.FileBudget     = Local{}
 	_ place.Linker         = Local{}
-	_ place.Seeker         = file{}
 )
 
 // Links returns the place for a request with an option about symbolic links.
@@ -36,156 +34,87 @@ func (l Local) Links(word string) place.Source {
 	return l
 }
 
-// Files is FS.Sources.
+// Files returns the opener of the files of one transfer.
 func (l Local) Files(first transfer.Location) place.Files {
-	s := l.FS.Sources(first)
-	s.may, s.follow = l.may, l.links == transfer.LinksFollow
-	return files{s}
+	return l.source.Files(first, l.may, l.links == transfer.LinksFollow)
 }
 
-// Walk is FS.Walk restricted to files that the user may read.
+// Walk is Finder.Walk restricted to files that the user may read.
 func (l Local) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
-	return l.FS.walk(ctx, req, l, emit)
-}
-
-type files struct{ *Sources }
-
-func (f files) Open(p transfer.Path, unsized bool) (place.File, error) {
-	s, err := f.Sources.Open(p, unsized)
-	if err != nil {
-		return nil, err
-	}
-	return file{s}, nil
-}
-
-type file struct{ *Source }
-
-func (f file) Facts() place.Facts {
-	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated(), Lies: f.lies}
+	return l.find.Walk(ctx, l.may, l.links, req, emit)
 }
 
 // Expands reports that a pattern may give several items, and by HasOwnName whether a source has no name.
 func (l Local) Expands(src transfer.Location) (several, unnamed bool) {
-	return src.Pattern, !HasOwnName(src.Path)
+	return src.Pattern, !walk.HasOwnName(src.Path)
 }
 
 // CheckOverlap is FS.CheckOverlap for the sources that the user may read. It checks no other source.
 func (l Local) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several bool) error {
-	if l.may == nil {
-		return l.FS.CheckOverlap(w, dest, several)
-	}
-	seen := *w
-	seen.Args = nil
-	for _, a := range w.Args {
-		at, err := l.locate(a.Source.Literal())
-		if err == nil && transfer.KindOf(l.permittedAt(l.may, transfer.AuthSource, at)) != transfer.KindDenied {
-			seen.Args = append(seen.Args, a)
-		}
-	}
-	if len(seen.Args) == 0 {
+	seen := l.find.Seen(l.may, w)
+	if seen == nil {
 		return nil
 	}
-	return l.FS.CheckOverlap(&seen, dest, several)
+	return l.FS.CheckOverlap(seen, dest, several)
 }
 
-// Aside is AsideName.
-func (l Local) Aside(id transfer.ID, item uint64) string {
-	return AsideName(l.cfg.Incarnation, id, item)
+// Examine is Access.Examine for files that the user may read.
+func (l Local) Examine(p transfer.Path) (size int64, there bool, err error) {
+	return l.source.Examine(l.may, p)
 }
 
-// Delete is DeleteSource, or FinishDelete after a crash.
+// Scan is Finder.Scan restricted to files that the user may read.
+func (l Local) Scan(ctx context.Context, req walk.ScanRequest, fn func(*walk.Found) error) error {
+	return l.find.Scan(ctx, l.may, req, fn)
+}
+
+// MayScan is Finder.MayScan with the rights of the user.
+func (l Local) MayScan(dir transfer.Path) error { return l.find.MayScan(l.may, dir) }
+
+// Names is Finder.Names restricted to files that the user may read.
+func (l Local) Names(dir transfer.Path, prefix string, most int) ([]walk.Name, error) {
+	return l.find.Names(l.may, dir, prefix, most)
+}
+
+// Aside returns the name that a source has while it is being deleted.
+func (l Local) Aside(id transfer.ID, item uint64) string { return l.source.Aside(id, item) }
+
+// Delete is Access.Delete with the rights of the user.
 func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again bool) error {
-	if again {
-		return l.FinishDelete(p, v, aside)
-	}
-	if at, err := l.locate(p); err == nil && l.may != nil {
-		if err := l.permittedAt(l.may, transfer.AuthDeleteSource, at); err != nil {
-			return err
-		}
-	}
-	return l.DeleteSource(p, v, aside, nil)
+	return l.source.Delete(l.may, p, v, aside, again)
 }
 
-// DropForm is DropBeside.
-func (l Local) DropForm(p transfer.Path) error { return l.DropBeside(p) }
+// DropForm is Access.DropBeside.
+func (l Local) DropForm(p transfer.Path) error { return l.source.DropBeside(p) }
+
+// MayArchive is Access.MayArchive with the rights of the user.
+func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
+	return l.source.MayArchive(l.may, w, dir)
+}
+
+// Archive is Access.Archive with the rights of the user.
+func (l Local) Archive(p transfer.Path, v transfer.Version, aside string, to transfer.Path, again bool) (transfer.Path, error) {
+	return l.source.Archive(l.may, p, v, aside, to, again)
+}
+
+// Resolve is Target.Resolve.
+func (l Local) Resolve(to transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
+	return l.land.Resolve(to, several, may)
+}
+
+// Resolved is Target.Resolved.
+func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
+	return l.land.Resolved(res, may)
+}
 
 // Appends marks that this place can append.
 func (l Local) Appends() {}
 
 // Land is FS.Land.
-func (l Local) Land(cfg place.LandConfig) place.Landing { return landing{l.FS.Land(cfg)} }
+func (l Local) Land(cfg place.LandConfig) place.Landing { return land.AsPlace(l.FS.Land(cfg)) }
 
-type landing struct{ *Landing }
-
-func (l landing) At(to place.Destination) place.Landing {
-	other := *l.Landing
-	other.cfg.Destination = to
-	return landing{&other}
-}
-
-func (l landing) Path(name transfer.Path) transfer.Path { return l.Target(name) }
-
-func (l landing) Locate(name, source transfer.Path) (s place.Location, err error) {
-	s.Dataset = l.cfg.Dest.Place == transfer.Datasets
-	if s.Name = name; name != "." {
-		s.Name, err = l.Named(name, source)
-	}
-	if err == nil && name != "." && l.may != nil {
-		err = l.mayLocate(s.Name)
-	}
-	if err != nil {
-		return s, err
-	}
-	s.TempDirs = l.Dirs(s.Name)
-	s.NewDirs = missingDirs(l.shared, s.TempDirs[len(s.TempDirs)-1])
-	if name != "." {
-		s.Known, _, err = l.Known(s.Name)
-	}
-	return s, err
-}
-
-func (l landing) Create(item uint64, s place.Staging) (place.Part, error) {
-	if l.may != nil && (l.cfg.IfExists == transfer.IfExistsSkip || l.cfg.IfExists == transfer.IfExistsUpdate) {
-		if err := l.mayLocate(s.Name); err != nil { // the check comes before an answer about existing files
-			return nil, err
-		}
-	}
-	if err := l.Wanted(s.Name, s.Mtime, s.Size); err != nil {
-		return nil, err
-	}
-	p, err := l.Landing.Create(item, s.Name, s.Size, s.Allocated)
-	if err != nil {
-		return nil, err
-	}
-	err = p.Describe(s.Form, s.Text)
-	if err == nil {
-		err = fits(l.Landing, p.dir.Dir, p.place, p.Beside)
-	}
-	if err != nil {
-		p.Discard()
-		return nil, err
-	}
-	return p, nil
-}
-
-func (l landing) Reopen(item uint64, s place.Staging, point []byte) (place.Part, error) {
-	p, err := l.Landing.Reopen(item, s.Name, point, s.Size, s.Allocated)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Describe(s.Form, s.Text); err != nil {
-		p.Close()
-		return nil, err
-	}
-	return p, nil
-}
-
-func (l landing) Tidy(dirs []transfer.Path, some bool) error {
-	switch {
-	case some || l.Left():
-		return l.Sweep(dirs)
-	case !l.cfg.Durable: // no commit has made its renames durable
-		return l.SyncDirs(dirs)
-	}
-	return nil
+// For returns the place with the rights of a permit.
+func (l Local) For(_ transfer.Place, may place.Permit) place.Source {
+	l.may = may
+	return l
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -23,9 +25,9 @@ func TestReservedNames(t *testing.T) {
 		if got := transfer.KindOf(err) == transfer.KindOutsideRoot; got != refused || err != nil && !got {
 			t.Errorf("the destination %s: %v", name, err)
 		}
-		l := f.Land(place.LandConfig{Transfer: testID, Journal: newJournal(nil),
+		l := f.Land(place.LandConfig{Transfer: testID, Journal: disktest.NewJournal(nil),
 			Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir), Into: true}}})
-		err = checkName(name)
+		err = disk.CheckName(name)
 		if err == nil {
 			_, _, err = l.Known(name)
 		}
@@ -39,11 +41,11 @@ func TestReservedNames(t *testing.T) {
 		}
 	}
 	// A walk omits a reserved name in other letters, too, and opening the file is refused.
-	items, _ := walk(t, f, true, nil, "d/.")
+	items, _ := walkAll(t, f, true, nil, "d/.")
 	if got := lines(items); got != "0 file .ferry\n0 file ferry-x" {
 		t.Errorf("the walk gives\n%s", got)
 	}
-	s := f.Sources(transfer.File("d"))
+	s := f.source.Sources(transfer.File("d"))
 	defer s.Close()
 	if src, err := s.Open("d/.FERRY-big", false); transfer.KindOf(err) != transfer.KindOutsideRoot {
 		t.Errorf("it is opened: %v, %v", src, err)

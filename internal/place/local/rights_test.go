@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -23,12 +25,12 @@ func public(_ transfer.Authority, path string) error {
 // A directory with a forbidden name is refused before any file is examined. A link with a permitted name to a forbidden
 // directory is refused too. The error reveals neither the target of the link nor whether a file exists.
 func TestRightsBeforeLooks(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	f, dir := newFS(t, fault)
 	tree(t, dir, "closed/dir/f", "closed/file", "closed/f", "public/f", "other/")
 	must(t, os.Symlink(dir+"/closed", dir+"/public/link"))
 	calls := 0
-	fault.before = func(string) { calls++ }
+	fault.Before = func(string) { calls++ }
 	local := f.Place().For(transfer.Files, public).(Local)
 	ways := map[string]func(transfer.Path) error{
 		"a destination": func(p transfer.Path) error { _, err := local.Resolve(transfer.File(p), false, public); return err },
@@ -37,7 +39,7 @@ func TestRightsBeforeLooks(t *testing.T) {
 			return err
 		},
 		"a directory": func(p transfer.Path) error {
-			return local.Scan(t.Context(), ScanRequest{Dir: p, Want: func(string) bool { return true }}, func(*Found) error { return errors.New("found") })
+			return local.Scan(t.Context(), walk.ScanRequest{Dir: p, Want: func(string) bool { return true }}, func(*walk.Found) error { return errors.New("found") })
 		},
 		"an archive": func(p transfer.Path) error {
 			return local.MayArchive(&place.WalkRequest{Args: place.Args(false, transfer.File("public/f"))}, p)

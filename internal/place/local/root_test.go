@@ -3,7 +3,6 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
+	"ferry/internal/place/local/source"
 	"ferry/internal/transfer"
 )
 
@@ -43,13 +44,13 @@ func TestLocate(t *testing.T) {
 		"x": "spelling/x", ".": "spelling", "a/../b": "spelling/b", dir + "/one/x": "one/x", dir + "/spelling/x": "spelling/x",
 		dir + "/two": "two", dir + "/two/../one/x": "one/x", "a//b/": "spelling/a/b",
 	} {
-		l, err := f.locate(transfer.Path(p))
-		if err != nil || l.path != filepath.Join(dir, want) {
-			t.Errorf("%s: %s %v", p, l.path, err)
+		l, err := f.roots.Locate(transfer.Path(p))
+		if err != nil || l.Path != filepath.Join(dir, want) {
+			t.Errorf("%s: %s %v", p, l.Path, err)
 		}
 	}
 	for _, p := range []string{"..", "../two/x", "a/../../x", dir, dir + "/twox", "/", "/etc/passwd", dir + "/two/../..", "a\x00b"} {
-		_, err := f.locate(transfer.Path(p))
+		_, err := f.roots.Locate(transfer.Path(p))
 		if transfer.KindOf(err) != transfer.KindOutsideRoot {
 			t.Errorf("%q: %v", p, err)
 		}
@@ -89,7 +90,7 @@ func TestEscapes(t *testing.T) {
 			s.Close()
 		}
 	}
-	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
+	l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
 	for name, kind := range map[transfer.Path]transfer.Kind{
 		"good/new": 0, "goodabs/new": 0, "rel/new": transfer.KindOutsideRoot, "abs/new": transfer.KindOutsideRoot, "abs/new/dir/x": transfer.KindOutsideRoot,
 		"in/slash/tmp/x": transfer.KindOutsideRoot, "tostate/x": transfer.KindOutsideRoot, "state-of-ferry/x/y": transfer.KindOutsideRoot,
@@ -125,7 +126,7 @@ func TestRootSlash(t *testing.T) {
 	s.Close()
 	_, err = f.OpenSource(transfer.Path(dir + "/tostate/ledger"))
 	wantKind(t, err, transfer.KindOutsideRoot)
-	l := f.Land(place.LandConfig{Transfer: testID, Durable: true, Journal: newJournal(nil), Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir + "/abs/new/dir"), Into: true}}})
+	l := f.Land(place.LandConfig{Transfer: testID, Durable: true, Journal: disktest.NewJournal(nil), Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir + "/abs/new/dir"), Into: true}}})
 	p, err := write(l, 1, "x", []byte("y"))
 	must(t, err)
 	_, err = l.Commit(t.Context(), []place.Pending{p})
@@ -133,7 +134,7 @@ func TestRootSlash(t *testing.T) {
 	if read(t, filepath.Join(dir, "a/new/dir/x")) != "y" {
 		t.Error("not there")
 	}
-	items, _ := walk(t, f, true, nil, transfer.Path(dir))
+	items, _ := walkAll(t, f, true, nil, transfer.Path(dir))
 	for _, w := range items {
 		if strings.Contains(string(w.it.Source), "state") {
 			t.Errorf("walked into %v", w)
@@ -176,7 +177,7 @@ func TestEscapeRace(t *testing.T) {
 				t.Fatalf("read %q", b[:n])
 			}
 		}
-		l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.IfExists, c.Durable = transfer.IfExistsOverwrite, false })
+		l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.IfExists, c.Durable = transfer.IfExistsOverwrite, false })
 		name := fmt.Sprint("sub/new", i%7)
 		if i%10 == 0 {
 			name = "sub/canary"
@@ -205,7 +206,7 @@ func TestSource(t *testing.T) {
 	_, err := f.OpenSource("fifo")
 	wantKind(t, err, transfer.KindWrongType)
 	must(t, os.Chmod(filepath.Join(dir, "x"), os.ModeSetuid|0o754))
-	open := func() *Source {
+	open := func() *source.Source {
 		s, err := f.OpenSource("x")
 		must(t, err)
 		t.Cleanup(func() { s.Close() })
@@ -213,8 +214,10 @@ func TestSource(t *testing.T) {
 		return s
 	}
 	s := open()
-	if s.Mode() != 0o754 || s.st.Size != 12 || s.Mtime() != s.st.Mtime || s.Allocated()%512 != 0 {
-		t.Errorf("%o %+v", s.Mode(), s.st)
+	fi, err := os.Stat(filepath.Join(dir, "x"))
+	must(t, err)
+	if s.Mode() != 0o754 || s.Size() != 12 || s.Mtime() != fi.ModTime().UnixNano() || s.Allocated()%512 != 0 {
+		t.Errorf("%o, %d bytes, %d allocated, of %d", s.Mode(), s.Size(), s.Allocated(), s.Mtime())
 	}
 	for name, change := range map[string]func(){
 		"append":  func() { must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("longer than before"), 0)) },
@@ -280,168 +283,4 @@ func TestFree(t *testing.T) {
 	}
 	_, err := f.Free(transfer.Resolution{Base: "/etc"})
 	wantKind(t, err, transfer.KindOutsideRoot)
-}
-
-func TestHostileNames(t *testing.T) {
-	f, dir := newFS(t, nil)
-	l := lander(f, newJournal(nil), nil)
-	for _, n := range []string{"", "/", "/x", "..", "../x", "a/../b", "a/..", ".", "./x", "a//b", "a/", "\x00", "a\x00b", strings.Repeat("x", 256),
-		strings.Repeat("x/", 2100) + "x", ".ferry-x", "a/.ferry-b/c"} {
-		if _, err := l.Create(1, transfer.Path(n), 0, 0); transfer.KindOf(err) != transfer.KindOutsideRoot {
-			t.Errorf("%.30q: %v", n, err)
-		}
-		if _, err := l.Reopen(1, transfer.Path(n), PointAt(0), 0, 0); transfer.KindOf(err) != transfer.KindOutsideRoot {
-			t.Errorf("%.30q: %v", n, err)
-		}
-		done, err := l.Commit(t.Context(), []place.Pending{{Outcome: transfer.Outcome{Type: transfer.ItemDir}, Name: transfer.Path(n)}})
-		if err != nil || len(done) != 1 || done[0].Err == nil || done[0].Err.Kind != transfer.KindOutsideRoot {
-			t.Errorf("%.30q: %+v %v", n, done, err)
-		}
-	}
-	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
-		t.Error(names, err)
-	}
-}
-
-// An accepted name lands beneath the destination, or the system refuses it.
-func FuzzName(f *testing.F) {
-	for _, s := range []string{"x", "a/b", "..", "a/../b", ".ferry-x", "\x00", "a//b", "a\nb", "\xff", "a/.", "~", "a\\b", "..a", "...", " "} {
-		f.Add(s)
-	}
-	fs, dir := newFS(f, nil)
-	l := fs.Land(place.LandConfig{Transfer: testID, Journal: newJournal(nil), Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir + "/in/here"), Into: true}}})
-	f.Fuzz(func(t *testing.T, s string) {
-		if checkName(transfer.Path(s)) != nil {
-			return
-		}
-		if !filepath.IsLocal(s) || filepath.Clean(s) != s {
-			t.Fatalf("%q passed", s)
-		}
-		p, err := l.locate(transfer.Path(s))
-		if err != nil || !strings.HasPrefix(p.path, dir+"/in/here/") {
-			t.Fatalf("%q lands at %q: %v", s, p.path, err)
-		}
-	})
-}
-
-func TestSparseStaysSparse(t *testing.T) {
-	fault := newFault(0, nil)
-	f, _ := newFS(t, fault)
-	j := newJournal(fault)
-	l := lander(f, j, nil)
-	const size = 64 << 20
-	p, err := l.Create(1, "sparse", size, 4096)
-	must(t, err)
-	must(t, p.Write(body(4096, 1)))
-	must(t, p.Skip(size/2-4096))
-	must(t, p.Sync())
-	if st, err := f.disk.Stat(p.f); err != nil || st.Size != size/2 {
-		t.Fatal("after a checkpoint the file is not as long as its point", err)
-	}
-	must(t, p.Write(body(10, 1)))
-	must(t, p.Skip(size/2-10))
-	_, err = l.Commit(t.Context(), []place.Pending{{Part: p, Name: "sparse", Mode: 0o600, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}})
-	must(t, err)
-	s, err := f.OpenSource("sparse")
-	must(t, err)
-	defer s.Close()
-	if s.st.Size != size || s.Allocated() > size/8 {
-		t.Errorf("%d bytes, %d allocated", s.st.Size, s.Allocated())
-	}
-	full, err := l.Create(2, "full", 1<<20, 1<<20)
-	must(t, err)
-	must(t, full.Skip(300<<10))
-	if full.Offset() != 300<<10 || strings.Count(strings.Join(fault.log, " "), "write") < 4 {
-		t.Error("zeros of a file without holes were not written")
-	}
-	must(t, full.Discard())
-}
-
-// Zeros within one piece of a file with holes become holes, at any position, and the bytes around them are right.
-func TestZerosWithinAPieceAreHoles(t *testing.T) {
-	const size = 1 << 20
-	piece := make([]byte, size)
-	for _, at := range []int{0, 1, 5000, 20_479, 20_480, 500_000, size - 300_000, size - 4097} {
-		copy(piece[at:], "data")
-	}
-	for _, lead := range []int{0, 1, 4095, 4096, 10_000} {
-		f, dir := newFS(t, nil)
-		l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Durable = false })
-		head := body(lead, 1)
-		p, err := l.Create(1, "x", int64(lead+2*size), 8192)
-		must(t, err)
-		if lead > 0 {
-			must(t, p.Write(head))
-		}
-		must(t, p.Write(piece))
-		must(t, p.Write(make([]byte, size)))
-		if st, err := f.disk.Stat(p.f); err != nil || st.Size != int64(lead+2*size) || st.Allocated > 300<<10 {
-			t.Errorf("after %d bytes: %d bytes long, %d allocated, %v", lead, st.Size, st.Allocated, err)
-		}
-		_, err = l.Commit(t.Context(), []place.Pending{{Part: p, Name: "x", Mode: 0o600, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}})
-		must(t, err)
-		if got := read(t, filepath.Join(dir, "x")); got != string(head)+string(piece)+string(make([]byte, size)) {
-			t.Errorf("after %d bytes, the file has other bytes than were written", lead)
-		}
-	}
-}
-
-func TestCloseGivesSpaceBack(t *testing.T) {
-	f, _ := newFS(t, nil)
-	l := lander(f, newJournal(nil), nil)
-	p, err := l.Create(1, "x", 16<<20, 16<<20)
-	must(t, err)
-	must(t, p.Write(body(100_000, 1)))
-	again, err := f.disk.Open(p.dir.Dir, p.temp, os.O_RDONLY, 0)
-	must(t, err)
-	st, err := f.disk.Stat(again)
-	must(t, err)
-	if st.Size != 100_000 {
-		t.Fatalf("size %d", st.Size)
-	}
-	if st.Allocated < 16<<20 {
-		t.Logf("NOTE: this file system reserved nothing (%d bytes)", st.Allocated)
-	}
-	must(t, p.Close())
-	if st, err = f.disk.Stat(again); err != nil || st.Allocated > 1<<20 || st.Size != 100_000 {
-		t.Fatalf("%d bytes still allocated, size %d, %v", st.Allocated, st.Size, err)
-	}
-}
-
-func TestDirCacheStaysSmall(t *testing.T) {
-	f, dir := newFS(t, nil)
-	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Durable = false })
-	for i := range uint64(300) {
-		p, err := write(l, i, fmt.Sprintf("d%d/x", i), nil)
-		must(t, err)
-		_, err = l.Commit(t.Context(), []place.Pending{p})
-		must(t, err)
-	}
-	if n := len(l.dirs.dirs); n > cachedDirs+1 {
-		t.Errorf("%d directories are open", n)
-	}
-	// A directory that was removed and made again is found again.
-	must(t, os.RemoveAll(filepath.Join(dir, "d299")))
-	p, err := write(l, 400, "d299/y", nil)
-	must(t, err)
-	_, err = l.Commit(t.Context(), []place.Pending{p})
-	must(t, errors.Join(err, l.Close()))
-	if !exists(filepath.Join(dir, "d299/y")) || len(l.dirs.dirs) != 0 {
-		t.Error("not there", len(l.dirs.dirs))
-	}
-}
-
-func TestInterruptedCallsAreRepeated(t *testing.T) {
-	for _, want := range []error{nil, syscall.EIO} {
-		n := 0
-		err := retry(func() error {
-			if n++; n < 4 {
-				return syscall.EINTR
-			}
-			return want
-		})
-		if err != want || n != 4 {
-			t.Errorf("%d calls: %v, want %v", n, err, want)
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -45,7 +46,7 @@ func TestScan(t *testing.T) {
 	scan := func(at string, levels int, want func(string) bool) (string, error) {
 		var all []string
 		place := fs.Place().For(transfer.Files, may).(local.Local)
-		err := place.Scan(t.Context(), local.ScanRequest{Dir: transfer.Path(at), Levels: levels, Want: want}, func(f *local.Found) error {
+		err := place.Scan(t.Context(), walk.ScanRequest{Dir: transfer.Path(at), Levels: levels, Want: want}, func(f *walk.Found) error {
 			if f.Inode == 0 || f.Mtime == 0 || f.Size != int64(len("in/"+f.Rel)) || string(f.Path) != filepath.Join(dir, at, string(f.Rel)) {
 				t.Errorf("found %+v", f)
 			}
@@ -63,7 +64,7 @@ func TestScan(t *testing.T) {
 		{0, every, `[".h" "a-b" "b" "c.txt" "\xff"]`},
 		{1, every, `[".h" "a/x" "a-b" "b" "c.txt" "\xff"]`},
 		{9, every, `[".h" "a/deep/y" "a/x" "a-b" "b" "c.txt" "\xff"]`},
-		{9, func(n string) bool { return local.MatchName("?", n) }, `["a/deep/y" "a/x" "b" "\xff"]`},
+		{9, func(n string) bool { return walk.MatchName("?", n) }, `["a/deep/y" "a/x" "b" "\xff"]`},
 	} {
 		if got, err := scan("in", c.levels, c.want); err != nil || got != c.found {
 			t.Errorf("%d levels: %s, %v; want %s", c.levels, got, err, c.found)
@@ -76,7 +77,7 @@ func TestScan(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := fs.Place().Scan(ctx, local.ScanRequest{Dir: "in", Want: every}, nil); !errors.Is(err, context.Canceled) {
+	if err := fs.Place().Scan(ctx, walk.ScanRequest{Dir: "in", Want: every}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package local
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -64,18 +64,18 @@ func TestDirectoriesThatMayOnlyBeSearched(t *testing.T) {
 			continue
 		}
 		s.Close()
-		if items, _ := walk(t, f, false, nil, transfer.Path(p)); len(items) != 1 || items[0].it.Err != nil {
+		if items, _ := walkAll(t, f, false, nil, transfer.Path(p)); len(items) != 1 || items[0].it.Err != nil {
 			t.Errorf("walk of %s: %v", p, items)
 		}
 	}
-	if items, _ := walk(t, f, false, nil, "h/*"); len(items) != 1 || transfer.KindOf(items[0].it.Err) != transfer.KindUnreadable {
+	if items, _ := walkAll(t, f, false, nil, "h/*"); len(items) != 1 || transfer.KindOf(items[0].it.Err) != transfer.KindUnreadable {
 		t.Errorf("a pattern in a directory that cannot be read: %v", items)
 	}
 	if _, err := f.OpenSource("h/u/out/etc/passwd"); transfer.KindOf(err) != transfer.KindOutsideRoot {
 		t.Errorf("a link out of the root: %v", err)
 	}
 
-	j := newJournal(nil)
+	j := disktest.NewJournal(nil)
 	l := lander(f, j, func(c *place.LandConfig) { c.Durable = true })
 	var group []place.Pending
 	for i, name := range []string{"h/u/new", "h/u/n/m/new", "link/second"} {
@@ -88,7 +88,7 @@ func TestDirectoriesThatMayOnlyBeSearched(t *testing.T) {
 	}
 	_, err = l.Commit(t.Context(), group)
 	must(t, err)
-	for item, o := range j.outcomes {
+	for item, o := range j.Outcomes {
 		if !o.OK() {
 			t.Errorf("item %d: %v", item, o.Err)
 		}
@@ -108,7 +108,7 @@ func TestDirectoryThatMayBeWrittenAndNotRead(t *testing.T) {
 	searchOnly(t, filepath.Join(dir, "box"), 0o311)
 	f := openFS(t, nil, dir)
 
-	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Durable = true })
+	l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Durable = true })
 	for _, name := range []string{"box/new", "box/sub/new"} {
 		if _, err := write(l, 1, name, nil); transfer.KindOf(err) != transfer.KindUnwritable {
 			t.Errorf("%s: %v", name, err)
@@ -118,40 +118,4 @@ func TestDirectoryThatMayBeWrittenAndNotRead(t *testing.T) {
 	if !exists(filepath.Join(dir, "box/x")) || exists(filepath.Join(dir, "box/sub")) {
 		t.Error("the directory has changed")
 	}
-}
-
-// TestOpenBeneathWithoutOpenat2: components are opened one by one as openat2 would open them.
-func TestOpenBeneathWithoutOpenat2(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	tree(t, dir, "top/in/deep/x", "outside/y")
-	for name, to := range map[string]string{"good": "in", "rel": "../outside", "abs": filepath.Join(dir, "outside"), "absgood": filepath.Join(dir, "top/in")} {
-		must(t, os.Symlink(to, filepath.Join(dir, "top", name)))
-	}
-	root, err := os.Open(filepath.Join(dir, "top"))
-	must(t, err)
-	defer root.Close()
-	both := map[string]func(*os.File, string, int) (int, error){"openat2": openBeneath, "parts": openParts}
-	for rel, want := range map[string]error{".": nil, "in/deep": nil, "good/deep": nil, "in/../in": nil, "rel": unix.EXDEV, "abs": unix.EXDEV,
-		"absgood/deep": unix.EXDEV, "..": unix.EXDEV, "../top": unix.EXDEV, "none": unix.ENOENT, "in/none": unix.ENOENT, "in/deep/x": unix.ENOTDIR} {
-		for name, open := range both {
-			fd, err := open(root, rel, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
-			if !errors.Is(err, want) || want == nil && err != nil {
-				t.Errorf("%s of %s: %v, want %v", name, rel, err, want)
-			}
-			if err == nil {
-				f := os.NewFile(uintptr(fd), rel)
-				if _, err := f.Readdirnames(0); err != nil && err != io.EOF {
-					t.Errorf("%s of %s: %v", name, rel, err)
-				}
-				f.Close()
-			}
-		}
-	}
-
-	ordinary(t, dir)
-	searchOnly(t, filepath.Join(dir, "top/in"), 0o111)
-	fd, err := openParts(root, "in/deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	must(t, err)
-	unix.Close(fd)
 }

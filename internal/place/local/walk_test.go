@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -32,7 +34,7 @@ func (w walked) String() string {
 	return s
 }
 
-func walk(t testing.TB, f *FS, recursive bool, after *walked, sources ...transfer.Path) (items []walked, skipped int64) {
+func walkAll(t testing.TB, f *FS, recursive bool, after *walked, sources ...transfer.Path) (items []walked, skipped int64) {
 	t.Helper()
 	req := place.WalkRequest{Args: args(recursive, sources...)}
 	if after != nil {
@@ -57,7 +59,7 @@ func lines(items []walked) string {
 func TestWalk(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/b", "d/a/1", "d/a.x", "d/a/.hidden", "d/empty/", "d/\xff", "e/b", "e/c.txt", "e/d/x.txt", "e/.h.txt", "e/.hd/y.txt",
-		"d/"+TempName(7, 1, testID, 1), "star*", "starfish", "state-of-ferry/ledger", "s/1/log", "s/2/log", "s/2/other")
+		"d/"+disk.TempName(7, 1, testID, 1), "star*", "starfish", "state-of-ferry/ledger", "s/1/log", "s/2/log", "s/2/other")
 	must(t, os.Symlink("b", filepath.Join(dir, "d/link")))
 	must(t, os.Symlink("d", filepath.Join(dir, "dirlink")))
 	must(t, syscall.Mkfifo(filepath.Join(dir, "e/fifo"), 0o600))
@@ -102,20 +104,20 @@ func TestWalk(t *testing.T) {
 		{"d/a|e/d/../../s/../d/a", true, "0 file a/.hidden\n0 file a/1\n0 dir a\n1 bad a/.hidden exists\n1 bad a/1 exists\n1 bad a exists", 0},
 		{"e/**/x.txt|e/d", true, "0 file d/x.txt\n1 bad d/x.txt exists\n1 dir d", 0},
 		{"e/.|e/d", true, "0 file .h.txt\n0 file .hd/y.txt\n0 dir .hd\n0 file b\n0 file c.txt\n0 file d/x.txt\n0 dir d\n0 bad fifo wrong-type\n1 bad d/x.txt exists\n1 bad d exists", 0},
-		{"d/" + TempName(7, 1, testID, 1), false, "0 bad " + TempName(7, 1, testID, 1) + " outside-root", 0},
+		{"d/" + disk.TempName(7, 1, testID, 1), false, "0 bad " + disk.TempName(7, 1, testID, 1) + " outside-root", 0},
 	} {
 		var sources []transfer.Path
 		for s := range strings.SplitSeq(c.sources, "|") {
 			sources = append(sources, transfer.Path(s))
 		}
-		items, skipped := walk(t, f, c.recursive, nil, sources...)
+		items, skipped := walkAll(t, f, c.recursive, nil, sources...)
 		if got := lines(items); got != c.want || skipped != c.skipped {
 			t.Errorf("%s (%v): got %d\n%s\nwant %d\n%s", c.sources, c.recursive, skipped, got, c.skipped, c.want)
 		}
 	}
-	items, _ := walk(t, f, true, nil, ".")
+	items, _ := walkAll(t, f, true, nil, ".")
 	for _, w := range items {
-		if strings.Contains(string(w.it.Source), "state-of-ferry") || strings.Contains(string(w.it.Name), reserved) {
+		if strings.Contains(string(w.it.Source), "state-of-ferry") || strings.Contains(string(w.it.Name), disk.Reserved) {
 			t.Errorf("walked to %v", w)
 		}
 	}
@@ -133,9 +135,9 @@ func TestWalkAfterEveryItem(t *testing.T) {
 			tree(t, dir, "d/a/1.x", "d/a/2", "d/a.b", "d/b/c/d/deep.x", "d/b/c.x", "d/empty/", "d/z", "one", "e/f.x", "p/x/1.x", "p/x/2", "p/y.x", "p/w/3")
 		}
 		build()
-		whole, _ := walk(t, f, true, nil, sources...)
+		whole, _ := walkAll(t, f, true, nil, sources...)
 		for i := range whole {
-			rest, _ := walk(t, f, true, &whole[i], sources...)
+			rest, _ := walkAll(t, f, true, &whole[i], sources...)
 			if got, want := lines(rest), lines(whole[i+1:]); got != want {
 				t.Fatalf("%v after %v:\n%s\nwant\n%s", sources, whole[i], got, want)
 			}
@@ -155,7 +157,7 @@ func TestWalkAfterEveryItem(t *testing.T) {
 					gone[transfer.Path(n)] = true
 				}
 			}
-			rest, _ := walk(t, f, true, &whole[i], sources...)
+			rest, _ := walkAll(t, f, true, &whole[i], sources...)
 			known := func(w walked) bool { return gone[w.it.Source] || w.it.Err != nil }
 			got := lines(slices.DeleteFunc(rest, known))
 			want := lines(slices.DeleteFunc(slices.Clone(whole[i+1:]), known))
@@ -173,14 +175,14 @@ func TestWalkAfterEveryItem(t *testing.T) {
 func TestWalkAfterADirectoryVanished(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/a", "d/b/1", "d/b/2", "d/c")
-	whole, _ := walk(t, f, true, nil, "d")
+	whole, _ := walkAll(t, f, true, nil, "d")
 	must(t, os.RemoveAll(filepath.Join(dir, "d/b")))
-	rest, _ := walk(t, f, true, &whole[1], "d")
+	rest, _ := walkAll(t, f, true, &whole[1], "d")
 	if got := lines(rest); got != "0 file d/c\n0 dir d" {
 		t.Error(got)
 	}
 	must(t, os.RemoveAll(filepath.Join(dir, "d")))
-	rest, _ = walk(t, f, true, &whole[1], "d")
+	rest, _ = walkAll(t, f, true, &whole[1], "d")
 	if got := lines(rest); got != "0 bad d missing" {
 		t.Error(got)
 	}
@@ -229,7 +231,7 @@ func TestPermissions(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "w"), 0o555))
 	defer os.Chmod(filepath.Join(dir, "d/locked"), 0o700)
 	asNobody(t, dir, func() {
-		items, _ := walk(t, f, true, nil, "d", "d/locked/x", "d/locked/*")
+		items, _ := walkAll(t, f, true, nil, "d", "d/locked/x", "d/locked/*")
 		if got, want := lines(items), "0 file d/a\n0 bad d/locked unreadable\n0 file d/z\n0 dir d\n1 bad x unreadable\n2 bad  unreadable"; got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -240,7 +242,7 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 		for _, n := range []transfer.Path{"w/x", "w/d/x"} {
-			_, err := lander(f, newJournal(nil), nil).Create(1, n, 0, 0)
+			_, err := lander(f, disktest.NewJournal(nil), nil).Create(1, n, 0, 0)
 			if transfer.KindOf(err) != transfer.KindUnwritable {
 				t.Errorf("%s: %v", n, err)
 			}
@@ -256,7 +258,7 @@ func BenchmarkWalk(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		items, _ := walk(b, f, true, nil, "t")
+		items, _ := walkAll(b, f, true, nil, "t")
 		if len(items) != 5101 {
 			b.Fatal(len(items))
 		}

@@ -16,6 +16,9 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
+	localsource "ferry/internal/place/local/source"
 	"ferry/internal/transfer"
 )
 
@@ -33,9 +36,9 @@ type agent struct {
 	boot string
 
 	src, dst *local.FS
-	land     *local.Landing
+	land     *land.Landing
 	group    []place.Pending
-	open     *local.Partial
+	open     *land.Partial
 	failures int
 
 	named map[string]int // number of times each final name was given
@@ -291,7 +294,7 @@ func (a *agent) file(item int) (redo bool, err error) {
 type sending struct {
 	*agent
 	item            int
-	src             *local.Source
+	src             *localsource.Source
 	size, allocated int64
 	at, safe        int64
 	run             *digest.Running
@@ -452,7 +455,7 @@ func (a *agent) deletions() error {
 			continue
 		}
 		if !known {
-			d = faulty.JournalDelete{Source: out.Source, Version: out.Version, Aside: local.AsideName(incarnation, transferID, item)}
+			d = faulty.JournalDelete{Source: out.Source, Version: out.Version, Aside: disk.AsideName(incarnation, transferID, item)}
 			if err := a.j.Deleting(item, d); err != nil {
 				return err
 			}

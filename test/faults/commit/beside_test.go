@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	records "ferry/internal/content/record"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/intent"
 )
 
 // Sidecars of record files, in the product's format.
@@ -21,18 +21,18 @@ const (
 func sideOf(name string) string { return records.SidecarPath(name) }
 
 // besideOf returns the sidecar of an item, or nil if the work has no expectation about it.
-func (w *work) besideOf(item int) *local.Beside {
+func (w *work) besideOf(item int) *intent.Beside {
 	if w.library != "" {
-		return &local.Beside{Data: []byte(w.library), Above: true}
+		return &intent.Beside{Data: []byte(w.library), Above: true}
 	}
 	data, ok := w.beside[w.itemName(item)]
 	switch {
 	case !ok:
 		return nil
 	case data == "":
-		return &local.Beside{}
+		return &intent.Beside{}
 	}
-	return &local.Beside{Data: []byte(data)}
+	return &intent.Beside{Data: []byte(data)}
 }
 
 // sideAt returns the path of a file's sidecar beneath the destination.

@@ -12,7 +12,7 @@ import (
 
 	records "ferry/internal/content/record"
 	"ferry/internal/faulty"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 	"ferry/test/judge"
 )
@@ -166,7 +166,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 		counts.Add(out)
 		t.Reported[w.lands(name)] = out.OK()
 		if item >= uint64(len(w.files)) {
-			if st, err := a.mem.StatName("/dst/" + name); out.OK() && (err != nil || st.Type != local.TypeDir) {
+			if st, err := a.mem.StatName("/dst/" + name); out.OK() && (err != nil || st.Type != disk.TypeDir) {
 				facts.Unfinished = append(facts.Unfinished, fmt.Sprintf("directory %q is successful and not there", name))
 			}
 			delete(t.Reported, w.lands(name))

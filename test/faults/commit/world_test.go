@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"ferry/internal/faulty"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -133,7 +133,7 @@ func (w *work) gone(m *faulty.Memory, taken map[string]int) map[string]int {
 
 // temporary returns the name of a file's temporary.
 func (w *work) temporary(k int) string {
-	return path.Join("/dst", path.Dir(w.files[k].name), local.TempName(incarnation, 1, transferID, uint64(k)))
+	return path.Join("/dst", path.Dir(w.files[k].name), disk.TempName(incarnation, 1, transferID, uint64(k)))
 }
 
 // taking returns the name of the temporary that gets a file's name.

@@ -23,6 +23,9 @@ import (
 	"ferry/internal/content/digest"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	localdisk "ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -234,7 +237,7 @@ func (v *victim) effective(t *testing.T, count int) {
 
 // A landing serves a few files, so that directories are opened again often.
 type landing struct {
-	*local.Landing
+	*land.Landing
 	base transfer.Path
 	id   transfer.ID
 	left int
@@ -278,7 +281,7 @@ func (v *victim) land(t *testing.T, seed uint64, r *rand.Rand) error {
 		err = p.Write(content[:4])
 		if err == nil && r.IntN(4) == 0 {
 			p.Close()
-			if p, err = v.lands.Reopen(item, name, local.PointAt(4), int64(len(content)), 1<<20); err != nil {
+			if p, err = v.lands.Reopen(item, name, intent.PointAt(4), int64(len(content)), 1<<20); err != nil {
 				return err
 			}
 		}
@@ -335,7 +338,7 @@ func (v *victim) remove(t *testing.T, seed uint64, source transfer.Path) error {
 	version := s.Version()
 	must(t, s.Close())
 	v.target.item.Store(seed * 4)
-	aside := local.AsideName(incarnation, v.lands.id, seed*4)
+	aside := localdisk.AsideName(incarnation, v.lands.id, seed*4)
 	err = v.fs.DeleteSource(source, version, aside, nil)
 	return err
 }

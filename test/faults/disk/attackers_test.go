@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ferry/internal/place/local"
+	localdisk "ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -107,9 +107,9 @@ func (v *victim) plantOwn(r *rand.Rand) {
 		return
 	}
 	item := v.target.item.Load() + uint64(r.IntN(6))
-	dir, name := v.dirs["out/a/b"], local.TempName(incarnation, 1, *id, item)
+	dir, name := v.dirs["out/a/b"], localdisk.TempName(incarnation, 1, *id, item)
 	if r.IntN(4) == 0 {
-		dir, name = v.dirs["in/x"], local.AsideName(incarnation, *id, item)
+		dir, name = v.dirs["in/x"], localdisk.AsideName(incarnation, *id, item)
 	}
 	made := name
 	if r.IntN(2) == 0 {

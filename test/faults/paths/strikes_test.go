@@ -21,6 +21,8 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -146,7 +148,7 @@ type struck struct {
 	outside string
 	disk    *faulty.Disk
 	fs      *local.FS
-	lands   *local.Landing
+	lands   *land.Landing
 
 	mu      sync.Mutex // several syncs run at once
 	calls   int
@@ -166,7 +168,7 @@ func newStruck(t *testing.T, name string, nth int) *struck {
 	must(t, err)
 	base, err = filepath.EvalSymlinks(base)
 	must(t, err)
-	s := &struck{t: t, nth: nth, base: base, root: base + "/root", outside: base + "/outside", disk: faulty.NewDisk(local.RealDisk()),
+	s := &struck{t: t, nth: nth, base: base, root: base + "/root", outside: base + "/outside", disk: faulty.NewDisk(disk.RealDisk()),
 		intents: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
 	for k := range strikes {
 		if strikes[k].name == name {
@@ -285,7 +287,7 @@ func (s *struck) land(t *testing.T) {
 
 func (s *struck) round() error {
 	for item, in := range s.intents {
-		verdict, out, err := s.lands.Recover(in, local.BootID())
+		verdict, out, err := s.lands.Recover(in, disk.BootID())
 		switch {
 		case err != nil:
 			return err
@@ -339,7 +341,7 @@ func letGo(group []place.Pending) {
 }
 
 // unwritten handles an item that could not be written: it begins again, waits or fails.
-func (s *struck) unwritten(item uint64, p *local.Partial, err error) error {
+func (s *struck) unwritten(item uint64, p *land.Partial, err error) error {
 	if p != nil {
 		p.Discard()
 	}

@@ -18,7 +18,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 	"ferry/test/flow/network"
 	"ferry/test/judge"
@@ -186,7 +186,7 @@ func (s *story) pointsStand(l *onDisk) {
 					continue
 				}
 				s.points++
-				name := filepath.Join(filepath.Dir(c.Dest), local.TempName(incarnation, in.Generation, id, item))
+				name := filepath.Join(filepath.Dir(c.Dest), disk.TempName(incarnation, in.Generation, id, item))
 				s.pointStands(name, network.Content(j.Seed, uint64(k)), it.Point.Source)
 			}
 		}

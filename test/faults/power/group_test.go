@@ -17,6 +17,8 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 	"ferry/test/faults/image"
@@ -77,7 +79,7 @@ func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
 	options := []string{"", "commit=1", "data=writeback", "data=journal", "nodelalloc"}
 	g := &groupWork{t: t, im: image.New(t, "files", options[r.IntN(len(options))]), seed: seed,
 		intents: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
-	g.disk = faulty.NewDisk(local.RealDisk())
+	g.disk = faulty.NewDisk(disk.RealDisk())
 	g.im.Sync()
 	m := moments[r.IntN(len(moments))]
 	at, after, met := 1+r.IntN(m.times), r.IntN(2) == 0, false
@@ -136,7 +138,7 @@ func (g *groupWork) work() error {
 	return nil
 }
 
-func (g *groupWork) group(l *local.Landing, first uint64) (group []place.Pending, err error) {
+func (g *groupWork) group(l *land.Landing, first uint64) (group []place.Pending, err error) {
 	for item := first; item < first+20; item++ {
 		name := transfer.Path(fmt.Sprintf("d%d/f%d", item%3, item))
 		content := g.content(item)
@@ -166,7 +168,7 @@ func (g *groupWork) content(item uint64) []byte {
 func (g *groupWork) lost() (all []string) {
 	for item, in := range g.intents {
 		final := string(in.Outcome.Path)
-		temp := filepath.Join(filepath.Dir(final), local.TempName(7, 1, g.id, item))
+		temp := filepath.Join(filepath.Dir(final), disk.TempName(7, 1, g.id, item))
 		content, err := os.ReadFile(final)
 		at := final
 		if _, done := g.outcomes[item]; errors.Is(err, os.ErrNotExist) && !done {

@@ -13,13 +13,14 @@ import (
 
 	"ferry/internal/content/digest"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 	"ferry/test/judge"
 )
 
 // A stepping is the host's disk. It calls step before and after every call of a deletion.
 type stepping struct {
-	local.Disk
+	disk.Disk
 	step func()
 }
 
@@ -35,35 +36,35 @@ func (s stepping) call(f func() error) error {
 	return f()
 }
 
-func (s stepping) Open(d *local.Dir, name string, flag int, perm os.FileMode) (local.File, error) {
-	return between(s, func() (local.File, error) { return s.Disk.Open(d, name, flag, perm) })
+func (s stepping) Open(d *disk.Dir, name string, flag int, perm os.FileMode) (disk.File, error) {
+	return between(s, func() (disk.File, error) { return s.Disk.Open(d, name, flag, perm) })
 }
 
-func (s stepping) Stat(f local.File) (local.Stat, error) {
-	return between(s, func() (local.Stat, error) { return s.Disk.Stat(f) })
+func (s stepping) Stat(f disk.File) (disk.Stat, error) {
+	return between(s, func() (disk.Stat, error) { return s.Disk.Stat(f) })
 }
 
-func (s stepping) Lstat(d *local.Dir, name string) (local.Stat, error) {
-	return between(s, func() (local.Stat, error) { return s.Disk.Lstat(d, name) })
+func (s stepping) Lstat(d *disk.Dir, name string) (disk.Stat, error) {
+	return between(s, func() (disk.Stat, error) { return s.Disk.Lstat(d, name) })
 }
 
-func (s stepping) Rename(d *local.Dir, from, to string, replace bool) error {
+func (s stepping) Rename(d *disk.Dir, from, to string, replace bool) error {
 	return s.call(func() error { return s.Disk.Rename(d, from, to, replace) })
 }
 
-func (s stepping) RenameInto(d *local.Dir, from string, into *local.Dir, to string, replace bool) error {
+func (s stepping) RenameInto(d *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
 	return s.call(func() error { return s.Disk.RenameInto(d, from, into, to, replace) })
 }
 
-func (s stepping) Link(d *local.Dir, from, to string) error {
+func (s stepping) Link(d *disk.Dir, from, to string) error {
 	return s.call(func() error { return s.Disk.Link(d, from, to) })
 }
 
-func (s stepping) Unlink(d *local.Dir, name string) error {
+func (s stepping) Unlink(d *disk.Dir, name string) error {
 	return s.call(func() error { return s.Disk.Unlink(d, name) })
 }
 
-func (s stepping) SyncDir(d *local.Dir) error {
+func (s stepping) SyncDir(d *disk.Dir) error {
 	return s.call(func() error { return s.Disk.SyncDir(d) })
 }
 
@@ -111,7 +112,7 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 		alive[now] = true
 		how = append(how, fmt.Sprintf("%s at step %d", way, step))
 	}
-	disk := stepping{local.RealDisk(), func() {
+	stepped := stepping{disk.RealDisk(), func() {
 		if step++; step == at+1 || step == again+1 {
 			come1()
 		}
@@ -119,7 +120,7 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 			panic(killed{})
 		}
 	}}
-	open := func(d local.Disk) *local.FS {
+	open := func(d disk.Disk) *local.FS {
 		f, err := local.Open(local.Config{Roots: []string{top}, Disk: d, Incarnation: 7, Digest: func(m string) (hash.Hash, error) { return digest.ByName(m) }})
 		must(t, err)
 		return f
@@ -131,8 +132,8 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 	must(t, err)
 	v := src.Version()
 	must(t, src.Close())
-	aside := local.AsideName(7, transfer.ID{1}, item)
-	err = deleteOnce(open(disk), transfer.Path(path), v, aside)
+	aside := disk.AsideName(7, transfer.ID{1}, item)
+	err = deleteOnce(open(stepped), transfer.Path(path), v, aside)
 	if err == error(errKilled) {
 		how = append(how, fmt.Sprintf("died at step %d", step))
 		err = plain.FinishDelete(transfer.Path(path), v, aside)

@@ -7,7 +7,9 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 )
 
@@ -48,7 +50,7 @@ func testAppend(t *testing.T, p *Place) {
 	// Arrived bytes are compared with their digest when they are read back.
 	w, err := write(l, 9, "log", []byte("what came"))
 	must(t, err)
-	must(t, p.WriteFile(p.at(local.TempName(7, 1, testID, 9)), []byte("what rots")))
+	must(t, p.WriteFile(p.at(disk.TempName(7, 1, testID, 9)), []byte("what rots")))
 	_, err = l.Commit(t.Context(), []place.Pending{w})
 	if !errors.As(err, new(*place.AgainError)) || p.read(t, "log") != both {
 		t.Errorf("damaged data was appended: %v, %q", err, p.read(t, "log"))
@@ -199,7 +201,7 @@ func testAppendRecords(t *testing.T, p *Place) {
 		w, err := write(l, item, name, []byte("rec1"))
 		must(t, err)
 		if beside != nil {
-			w.Part.(*local.Partial).Beside = &local.Beside{Data: beside}
+			w.Part.(*land.Partial).Beside = &intent.Beside{Data: beside}
 		}
 		_, err = l.Commit(t.Context(), []place.Pending{w})
 		must(t, err)

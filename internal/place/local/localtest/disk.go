@@ -10,17 +10,17 @@ import (
 	"syscall"
 	"testing"
 
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 )
 
 // dir opens a directory beneath the place's own.
-func (p *Place) dir(t testing.TB, rel string) *local.Dir {
+func (p *Place) dir(t testing.TB, rel string) *disk.Dir {
 	t.Helper()
 	r, err := p.Disk.OpenRoot(p.Dir)
 	must(t, err)
 	h, err := p.Disk.OpenBeneath(r, rel)
 	must(t, err)
-	d := local.NewDir(p.Disk, h, p.at(rel), p.at(rel))
+	d := disk.NewDir(p.Disk, h, p.at(rel), p.at(rel))
 	t.Cleanup(func() {
 		p.Disk.CloseDir(d)
 		p.Disk.CloseRoot(r)
@@ -31,7 +31,7 @@ func (p *Place) dir(t testing.TB, rel string) *local.Dir {
 const create = os.O_RDWR | os.O_CREATE | os.O_EXCL
 
 // made makes a file with the given content.
-func (p *Place) made(t testing.TB, d *local.Dir, name, content string) local.File {
+func (p *Place) made(t testing.TB, d *disk.Dir, name, content string) disk.File {
 	t.Helper()
 	f, err := p.Disk.Open(d, name, create, 0o600)
 	must(t, err)
@@ -41,7 +41,7 @@ func (p *Place) made(t testing.TB, d *local.Dir, name, content string) local.Fil
 	return f
 }
 
-func (p *Place) content(t testing.TB, f local.File) string {
+func (p *Place) content(t testing.TB, f disk.File) string {
 	t.Helper()
 	b, err := io.ReadAll(io.NewSectionReader(reader{p.Disk, f}, 0, 1<<40))
 	must(t, err)
@@ -49,8 +49,8 @@ func (p *Place) content(t testing.TB, f local.File) string {
 }
 
 type reader struct {
-	disk local.Disk
-	f    local.File
+	disk disk.Disk
+	f    disk.File
 }
 
 func (r reader) ReadAt(b []byte, off int64) (int, error) { return r.disk.ReadAt(r.f, b, off) }
@@ -64,7 +64,7 @@ func testOpen(t *testing.T, p *Place) {
 
 	st, err := p.Disk.Stat(f)
 	must(t, err)
-	if st.Type != local.TypeFile || st.Mode != 0o600 || st.Nlink != 1 || st.Size != 5 || st.Ino == 0 {
+	if st.Type != disk.TypeFile || st.Mode != 0o600 || st.Nlink != 1 || st.Size != 5 || st.Ino == 0 {
 		t.Errorf("%+v", st)
 	}
 
@@ -300,7 +300,7 @@ func testMeta(t *testing.T, p *Place) {
 	must(t, p.Disk.SetMeta(d, ".", nil, 0o750, mtime))
 	st, err = p.Disk.StatDir(d)
 	must(t, err)
-	if st.Type != local.TypeDir || st.Mode != 0o750 || st.Mtime != mtime {
+	if st.Type != disk.TypeDir || st.Mode != 0o750 || st.Mtime != mtime {
 		t.Errorf("directory: %+v", st)
 	}
 
@@ -324,7 +324,7 @@ func testDirectories(t *testing.T, p *Place) {
 	wantErr(t, "again", p.Disk.Mkdir(d, "a"), fs.ErrExist)
 	h, err := p.Disk.Child(d, "a")
 	must(t, err)
-	a := local.NewDir(p.Disk, h, p.at("a"), p.at("a"))
+	a := disk.NewDir(p.Disk, h, p.at("a"), p.at("a"))
 	defer p.Disk.CloseDir(a)
 	must(t, p.Disk.Mkdir(a, "b"))
 	if where, err := p.Disk.Where(a); err != nil || where != p.at("a") {
@@ -361,7 +361,7 @@ func testNoFollow(t *testing.T, p *Place) {
 	must(t, p.Symlink("file", p.at("link")))
 	must(t, p.Symlink("sub", p.at("dirlink")))
 	st, err := p.Disk.Lstat(d, "link")
-	if err != nil || st.Type != local.TypeLink {
+	if err != nil || st.Type != disk.TypeLink {
 		t.Errorf("%+v %v", st, err)
 	}
 
@@ -392,14 +392,14 @@ func testBeneath(t *testing.T, p *Place) {
 	must(t, p.Symlink("../outside", p.at("top/rel")))
 	must(t, p.Symlink(p.at("outside"), p.at("top/abs")))
 	must(t, p.Symlink(p.at("top/in"), p.at("top/absgood")))
-	for rel, want := range map[string]error{".": nil, "in": nil, "good": nil, "in/../in": nil, "rel": local.ErrEscapes, "abs": local.ErrEscapes,
-		"absgood": local.ErrEscapes, "..": local.ErrEscapes, "none": fs.ErrNotExist, "in/x": syscall.ENOTDIR} {
+	for rel, want := range map[string]error{".": nil, "in": nil, "good": nil, "in/../in": nil, "rel": disk.ErrEscapes, "abs": disk.ErrEscapes,
+		"absgood": disk.ErrEscapes, "..": disk.ErrEscapes, "none": fs.ErrNotExist, "in/x": syscall.ENOTDIR} {
 		h, err := p.Disk.OpenBeneath(r, rel)
 		if !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", rel, err, want)
 		}
 		if err == nil {
-			must(t, p.Disk.CloseDir(local.NewDir(p.Disk, h, rel, rel)))
+			must(t, p.Disk.CloseDir(disk.NewDir(p.Disk, h, rel, rel)))
 		}
 	}
 }
@@ -412,7 +412,7 @@ func testTrace(t *testing.T, p *Place) {
 	must(t, err)
 	same := func(rel string, follow bool) error {
 		st, err := p.Disk.Trace(p.at(rel), follow)
-		if err == nil && (st.Dev != held.Dev || st.Ino != held.Ino || st.Type != local.TypeDir) {
+		if err == nil && (st.Dev != held.Dev || st.Ino != held.Ino || st.Type != disk.TypeDir) {
 			return errors.New("another directory")
 		}
 		return err

@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"ferry/internal/place"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/intent"
 	"ferry/internal/transfer"
 )
 
@@ -90,7 +91,7 @@ func testReopen(t *testing.T, p *Place) {
 	must(t, err)
 	must(t, part.Write(body(3000, 1)))
 	must(t, errors.Join(part.Sync(), part.Close()))
-	again, err := l.Reopen(1, "d/x", local.PointAt(2000), 1<<20, 1<<20)
+	again, err := l.Reopen(1, "d/x", intent.PointAt(2000), 1<<20, 1<<20)
 	must(t, err)
 	if again.Offset() != 2000 || again.Ino() != part.Ino() {
 		t.Fatal(again.Offset())
@@ -104,10 +105,10 @@ func testReopen(t *testing.T, p *Place) {
 
 	must(t, again.Close())
 	// The mode of a commit that was not recorded is undone.
-	must(t, p.Chmod(p.at("d/"+local.TempName(7, 1, testID, 1)), 0o640))
-	again, err = l.Reopen(1, "d/x", local.PointAt(1000), 1<<20, 1<<20)
+	must(t, p.Chmod(p.at("d/"+disk.TempName(7, 1, testID, 1)), 0o640))
+	again, err = l.Reopen(1, "d/x", intent.PointAt(1000), 1<<20, 1<<20)
 	must(t, errors.Join(err, again.Close()))
-	temp := local.TempName(7, 1, testID, 1)
+	temp := disk.TempName(7, 1, testID, 1)
 	for _, c := range []struct {
 		name  string
 		spoil func()
@@ -123,7 +124,7 @@ func testReopen(t *testing.T, p *Place) {
 		{"gone", func() { must(t, p.Remove(p.at("d/"+temp))) }, 10},
 	} {
 		c.spoil()
-		_, err := l.Reopen(1, "d/x", local.PointAt(c.at), 1<<20, 1<<20)
+		_, err := l.Reopen(1, "d/x", intent.PointAt(c.at), 1<<20, 1<<20)
 		if transfer.KindOf(err) != transfer.KindMissing {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -132,9 +133,9 @@ func testReopen(t *testing.T, p *Place) {
 
 func testSweep(t *testing.T, p *Place) {
 	f := p.open(t)
-	own := []string{local.TempName(7, 1, testID, 3), local.TempName(7, 0, testID, 4)}
+	own := []string{disk.TempName(7, 1, testID, 3), disk.TempName(7, 0, testID, 4)}
 	other := transfer.NewID(testID.Time())
-	keep := []string{local.TempName(7, 1, other, 3), local.TempName(8, 1, testID, 3), local.TempName(7, 2, testID, 3), ".ferry-x.part", "file"}
+	keep := []string{disk.TempName(7, 1, other, 3), disk.TempName(8, 1, testID, 3), disk.TempName(7, 2, testID, 3), ".ferry-x.part", "file"}
 	p.tree(t, append(own, keep...)...)
 	l := p.land(t, f, newLedger(), nil)
 	must(t, l.Sweep([]transfer.Path{transfer.Path(p.Dir), transfer.Path(p.at("gone")), "/etc", transfer.Path(p.at("file"))}))
@@ -221,7 +222,7 @@ func testEscapes(t *testing.T, p *Place) {
 }
 
 func testWalk(t *testing.T, p *Place) {
-	p.tree(t, "d/a", "d/b/1", "d/b/2", "d/.h", "e/x.txt", "d/"+local.TempName(7, 1, testID, 1))
+	p.tree(t, "d/a", "d/b/1", "d/b/2", "d/.h", "e/x.txt", "d/"+disk.TempName(7, 1, testID, 1))
 	must(t, p.Symlink("a", p.at("d/link")))
 	f := p.open(t)
 	var got []string

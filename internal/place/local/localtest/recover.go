@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -162,7 +162,7 @@ func (c *recovery) run(t *testing.T, p *Place) {
 	}
 
 	in := p.committing(t, final, c.noTime, c.change)
-	temp := "sub/" + local.TempName(7, 1, testID, in.Outcome.Item)
+	temp := "sub/" + disk.TempName(7, 1, testID, in.Outcome.Item)
 	if joined := strings.TrimSuffix(temp, ".part") + "-j.part"; p.exists(joined) {
 		temp = joined
 	}

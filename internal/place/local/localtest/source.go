@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
-var aside = local.AsideName(7, testID, 1)
+var aside = disk.AsideName(7, testID, 1)
 
 // VersionOf returns the version of a file of this host as a source would record it.
 func VersionOf(t testing.TB, path string) transfer.Version {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 )
 
@@ -15,7 +15,7 @@ func ifExists(word string) func(*place.LandConfig) {
 }
 
 // landOne lands a file with a given modification time at a name and returns its outcome.
-func landOne(t *testing.T, l *local.Landing, j *ledger, item uint64, name, content string, mtime int64) transfer.Outcome {
+func landOne(t *testing.T, l *land.Landing, j *ledger, item uint64, name, content string, mtime int64) transfer.Outcome {
 	t.Helper()
 	p, err := write(l, item, name, []byte(content))
 	must(t, err)

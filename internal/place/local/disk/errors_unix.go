@@ -1,0 +1,7 @@
+//go:build !windows
+
+package disk
+
+import "syscall"
+
+const errQuota = syscall.EDQUOT

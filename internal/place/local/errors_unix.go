@@ -1,7 +1,0 @@
-//go:build !windows
-
-package local
-
-import "syscall"
-
-const errQuota = syscall.EDQUOT

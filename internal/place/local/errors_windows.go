@@ -1,5 +1,0 @@
-package local
-
-import "golang.org/x/sys/windows"
-
-const errQuota = windows.ERROR_DISK_QUOTA_EXCEEDED

@@ -1,0 +1,275 @@
+package land
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"ferry/internal/content/record"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/transfer"
+)
+
+// besideMode holds the permission bits of a sidecar, less the umask.
+const besideMode = 0o644
+
+// A sidecar gets its name before its file does: a program that finds the file by its name can read it correctly. If the
+// file then does not get its name, the commit puts the earlier sidecar back. A sidecar that no longer describes a file
+// is removed after the file has changed.
+
+// lookBeside records the sidecar that exists at the name of an item's new sidecar.
+func (l *shared) lookBeside(w *work) error {
+	if b := w.in.Beside; b == nil || b.Data == nil || b.Above {
+		return nil
+	}
+	was, err := disk.ReadSmall(l.disk, w.dir.Dir, record.SidecarName(w.place.Base()), record.MaxSidecar)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	b := *w.in.Beside
+	b.Was, w.in.Beside = was, &b
+	return err
+}
+
+// prepareBeside writes the sidecar of an item under a temporary name, unless the sidecar exists already. After the
+// commit is recorded, no step may need space.
+func (l *Landing) prepareBeside(w *work) error {
+	b := w.in.Beside
+	if b == nil || b.Data == nil {
+		return nil
+	}
+
+	d, name, done, err := l.besideOf(w)
+	if err != nil {
+		return err
+	}
+	defer done()
+
+	if _, there, err := l.lookAt(w, d, name); there || err != nil {
+		return err
+	}
+
+	l.soil(d)
+	if err := l.writeAside(d, l.asideName(w), b.Data); err != nil {
+		l.unlinkTemp(d, l.asideName(w))
+		return err
+	}
+
+	w.aside = true
+	return nil
+}
+
+// lookAt reads the sidecar at a name, and reports whether it has the wanted content already.
+func (l *shared) lookAt(w *work, d *disk.Dir, name string) (old []byte, there bool, err error) {
+	b := w.in.Beside
+	old, err = disk.ReadSmall(l.disk, d, name, record.MaxSidecar)
+	switch {
+	case err == nil && bytes.Equal(old, b.Data):
+		return old, true, nil
+	case err == nil && b.Above:
+		return nil, false, transfer.Errorf(transfer.KindExists, "the library of %s has other attributes than its new member would have", w.in.Outcome.Path).
+			WithHint("see `ferry dataset show`, and give the same or none")
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	return old, false, err
+}
+
+// setBeside gives the sidecar of an item its name, unless it exists already. setBeside never replaces the sidecar of a
+// whole directory: the files in the directory rely on it.
+func (l *Landing) setBeside(w *work) error {
+	b := w.in.Beside
+	if b == nil || b.Data == nil {
+		return nil
+	}
+
+	d, name, done, err := l.besideOf(w)
+	if err != nil {
+		return err
+	}
+	defer done()
+
+	if b.Above { // its presence does not prove that it survives a power cut
+		l.soil(d)
+	}
+
+	old, there, err := l.lookAt(w, d, name)
+	if there || err != nil {
+		return err
+	}
+
+	w.beside, w.before = true, old
+	if err := l.putBeside(w, d, name, b.Data); err != nil {
+		return err
+	}
+
+	w.aside = false
+	failpoint.Hit("commit.after_beside")
+	return nil
+}
+
+// dropAside removes the temporary of a sidecar that did not get its name.
+func (l *Landing) dropAside(w *work) {
+	if !w.aside || w.dir == nil {
+		return
+	}
+	d, _, done, err := l.besideOf(w)
+	if err == nil {
+		defer done()
+		err = l.unlinkTemp(d, l.asideName(w))
+	}
+	if err != nil {
+		l.fs.log.Warn("cannot remove temporary file; retried at the end of the transfer", "of", w.in.Outcome.Path, "error", err)
+	}
+}
+
+// asideName returns the name of the temporary for an item's sidecar.
+func (l *shared) asideName(w *work) string {
+	return l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + disk.TempSuffix
+}
+
+// putBeside gives a small file beside an item its new content, atomically. It uses a temporary that any process
+// prepared before the commit was recorded, if the temporary has that content.
+func (l *Landing) putBeside(w *work, d *disk.Dir, name string, data []byte) error {
+	temp := l.asideName(w)
+	var err error
+	if prepared := w.aside && bytes.Equal(data, w.in.Beside.Data); !prepared && !l.holds(d, temp, data) {
+		err = l.writeAside(d, temp, data)
+	}
+	if err == nil {
+		err = l.disk.Rename(d, temp, name, true)
+	}
+	if err != nil && !w.aside {
+		l.unlinkTemp(d, temp)
+	}
+	return err
+}
+
+// writeAside writes a small file, and syncs it where the transfer is durable.
+func (l *Landing) writeAside(d *disk.Dir, temp string, data []byte) error {
+	if err := l.unlinkTemp(d, temp); err != nil { // of an earlier attempt
+		return err
+	}
+
+	f, err := l.disk.Open(d, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, besideMode)
+	if err != nil {
+		return err
+	}
+
+	for done := 0; err == nil && done < len(data); {
+		var n int
+		if n, err = l.disk.Write(f, data[done:], int64(done)); err == nil && n <= 0 {
+			err = io.ErrShortWrite
+		}
+		done += n
+	}
+	if err == nil && l.cfg.Durable {
+		err = l.disk.Sync(f)
+	}
+	return errors.Join(err, l.disk.Close(f))
+}
+
+// besideOf returns the directory and the name of an item's sidecar.
+func (l *Landing) besideOf(w *work) (d *disk.Dir, name string, done func(), err error) {
+	if !w.in.Beside.Above {
+		return w.dir.Dir, record.SidecarName(w.place.Base()), func() {}, nil
+	}
+	lib := w.place.Parent()
+	if lib.IsRoot() {
+		return nil, "", nil, transfer.Errorf(transfer.KindOutsideRoot, "the library of %s is a root of the agent, and no file can lie beside a root", w.in.Outcome.Path)
+	}
+	h, err := l.dir(lib.Parent(), nil)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return h.Dir, record.SidecarName(lib.Base()), func() { l.dirs.release(h) }, nil
+}
+
+// returnBeside puts back the sidecar of a name that an item did not get. It is the sidecar that this commit replaced,
+// or the one that an earlier attempt found. A sidecar that is there by now and is not the item's belongs to another
+// program, and stays.
+func (l *Landing) returnBeside(w *work) (back bool, err error) {
+	b := w.in.Beside
+	if b == nil || b.Data == nil || b.Above || !w.beside && !w.earlier {
+		return false, nil // other items may have been added to a library
+	}
+
+	was := b.Was
+	if w.beside {
+		was = w.before
+	}
+
+	name := record.SidecarName(w.place.Base())
+	now, err := disk.ReadSmall(l.disk, w.dir.Dir, name, record.MaxSidecar)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return w.earlier, nil
+	case err != nil:
+		return false, err
+	case bytes.Equal(now, was):
+		return w.earlier, nil
+	case !bytes.Equal(now, b.Data):
+		return false, nil
+	}
+
+	l.soil(w.dir.Dir)
+	if was != nil {
+		return true, l.putBeside(w, w.dir.Dir, name, was)
+	}
+	if err = l.disk.Unlink(w.dir.Dir, name); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return true, err
+}
+
+// dropBeside removes a sidecar that does not describe the new file at its name, or a sidecar at a name that had no
+// file. While dropBeside fails, the item waits: a program that reads the file would interpret it wrongly.
+func (l *shared) dropBeside(w *work) error {
+	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil || w.dir == nil {
+		return nil
+	}
+	err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.Base()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// holds reports whether a small file certainly has the given content.
+func (l *shared) holds(d *disk.Dir, name string, data []byte) bool {
+	f, err := l.disk.Open(d, name, os.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	b := make([]byte, len(data)+1)
+	n, err := l.disk.ReadAt(f, b, 0)
+	return l.disk.Close(f) == nil && (err == nil || err == io.EOF) && bytes.Equal(b[:n], data)
+}
+
+// settleBeside removes the old sidecars of replaced files, and puts back the sidecars at names that items did not get.
+func (c *commit) settleBeside() {
+	for _, w := range c.work {
+		if w.isDir() || w.early || w.wait != nil || w.dir == nil {
+			continue
+		}
+		var err error
+		if w.named() {
+			err = c.l.dropBeside(w)
+		} else if w.failed() || w.again != nil {
+			w.back, err = c.l.returnBeside(w)
+		}
+		if err != nil {
+			w.wait = disk.TargetError(w.in.Outcome.Path, err)
+		}
+	}
+}
+
+// besideFails reports whether an item that cannot have its sidecar fails. Otherwise it waits.
+func besideFails(err error) bool {
+	kind := transfer.KindOf(err)
+	return !kind.Waits() && (disk.Refused(err) || kind == transfer.KindExists)
+}

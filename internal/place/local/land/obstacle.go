@@ -1,0 +1,128 @@
+package land
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ferry/internal/place/local/disk"
+	"ferry/internal/transfer"
+)
+
+// An obstacle prevents a file from landing and may disappear by itself: a read-only file system, or a mount point at
+// the file's name. A transfer waits for it for a limited time; then the item fails.
+type obstacle struct {
+	of     transfer.ID
+	device uint64        // of a file system that is read-only
+	path   transfer.Path // of a mount point; empty for a file system
+}
+
+// like reports whether two obstacles share one limit of patience: all mount points of a transfer, or one file system.
+func (b obstacle) like(other obstacle) bool {
+	return b.of == other.of && b.device == other.device && (b.path == "") == (other.path == "")
+}
+
+// met holds the times of the first and the last meeting with an obstacle.
+type met struct{ first, last time.Time }
+
+// Times of obstacles.
+const (
+	obstaclePatience = 10 * time.Minute // where LandConfig has none
+	obstacleForgot   = 20 * time.Minute // after it was last met: a waiting transfer tries again within seconds
+)
+
+// obstacles holds the obstacles that transfers have met. An obstacle stays until it disappears or until no transfer has
+// met it for a long time.
+type obstacles struct {
+	mu  sync.Mutex
+	met map[obstacle]met
+}
+
+// lasts records that an obstacle was met. It reports whether the obstacle, or one like it, has lasted longer than
+// patience.
+func (o *obstacles) lasts(b obstacle, now time.Time, patience time.Duration) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	is, known := o.met[b]
+	if !known || now.Sub(is.last) > obstacleForgot {
+		is.first = now
+	}
+	is.last = now
+	first := is.first
+	for other, m := range o.met {
+		switch {
+		case now.Sub(m.last) > obstacleForgot:
+			delete(o.met, other)
+		case other.like(b) && m.first.Before(first):
+			first = m.first
+		}
+	}
+	over := now.Sub(first) >= patience
+	if o.met == nil {
+		o.met = map[obstacle]met{}
+	}
+	if known || !over { // of many files that fail at once, none is kept
+		o.met[b] = is
+	}
+	for other, m := range o.met {
+		if over && other.like(b) {
+			m.last = now
+			o.met[other] = m
+		}
+	}
+	return over
+}
+
+// gone forgets an obstacle.
+func (o *obstacles) gone(b obstacle) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.met, b)
+}
+
+// obstructed returns the reason to wait for an obstacle that has not lasted too long. It returns nil for another error,
+// or if the patience is exhausted.
+func obstructed(l *Landing, p transfer.Path, err error) error {
+	if !disk.IsReadOnly(err) && !disk.IsBusy(err) {
+		return nil
+	}
+	patience := cmp.Or(l.cfg.Patience, obstaclePatience)
+	b := obstacle{of: l.cfg.Transfer, path: p}
+	if disk.IsReadOnly(err) {
+		b = obstacle{of: l.cfg.Transfer, device: deviceOf(l, p)}
+	}
+	if l.fs.obstacles.lasts(b, l.fs.cfg.Clock.Now(), patience) {
+		return nil
+	}
+	e := *transfer.AsError(disk.TargetError(p, err))
+	e.Kind, e.Hint = transfer.KindBusy, fmt.Sprintf("it is tried again by itself for %s, and fails then", patience)
+	return &e
+}
+
+// landError returns disk.TargetError, or an error that waits for an obstacle.
+func landError(l *Landing, p transfer.Path, err error) error {
+	var e *transfer.Error
+	if wait := obstructed(l, p, err); wait != nil && !errors.As(err, &e) {
+		return wait
+	}
+	return disk.TargetError(p, err)
+}
+
+// deviceOf returns the device of the nearest directory above a path, or 0 if none can be opened.
+func deviceOf(l *Landing, p transfer.Path) uint64 {
+	for at, err := l.fs.roots.Locate(p); err == nil && !at.IsRoot(); {
+		at = at.Parent()
+		if d, err := l.fs.roots.OpenDir(at); err == nil {
+			defer d.Close()
+			return d.ID().Dev
+		}
+	}
+	return 0
+}
+
+// writable records that the file system of a directory accepts writes.
+func writable(l *Landing, d *held) {
+	l.fs.obstacles.gone(obstacle{of: l.cfg.Transfer, device: d.ID().Dev})
+}

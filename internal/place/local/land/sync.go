@@ -1,0 +1,154 @@
+package land
+
+import (
+	"ferry/internal/place/local/disk"
+	"ferry/internal/sys/failpoint"
+)
+
+// secure makes the group's temporaries durable, content and name. A failure is final for them: a file is never synced a
+// second time, because the kernel forgets the data that it failed to write.
+func (c *commit) secure() error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+
+	var files []*work
+	for _, w := range c.work {
+		if w.part == nil || w.early || w.again != nil {
+			continue
+		}
+		if err := c.l.finalize(w); err != nil {
+			return err
+		}
+		if w.again == nil {
+			files = append(files, w)
+		}
+	}
+
+	failpoint.Hit("commit.before_sync")
+	if c.l.cfg.Durable && len(files) > 1 {
+		for _, w := range files {
+			if err := c.l.disk.StartSync(w.part.f); err != nil {
+				return w.part.poisoned(syncFailed(w.part.path(), err))
+			}
+		}
+	}
+
+	alone, err := c.syncTogether(files)
+	if err != nil {
+		return err
+	}
+	if err := parallel(len(alone), syncsAtOnce, func(i int) error { return c.l.syncFile(alone[i]) }); err != nil {
+		return err
+	}
+	if err := c.l.syncDirty(c.homes()); err != nil {
+		return err
+	}
+
+	failpoint.Hit("commit.after_sync")
+	return nil
+}
+
+// prepare writes the sidecars of the group's files. An item with a refused sidecar fails; any other error is the
+// group's.
+func (c *commit) prepare() error {
+	for _, w := range c.work {
+		if w.part == nil || w.early || w.again != nil {
+			continue
+		}
+		err := c.l.prepareBeside(w)
+		if err != nil && !besideFails(err) {
+			return disk.TargetError(w.in.Outcome.Path, err)
+		}
+		if err != nil {
+			w.fail(disk.TargetError(w.in.Outcome.Path, err))
+			w.early, w.in.Beside = true, nil
+			w.part.Close() // its temporary goes once its outcome is recorded
+		}
+	}
+	return nil
+}
+
+// homes returns the directories of the group's temporaries.
+func (c *commit) homes() map[string]*held {
+	dirs := map[string]*held{}
+	for _, w := range c.work {
+		if w.part != nil && !w.early {
+			dirs[w.dir.Path()] = w.dir
+		}
+	}
+	return dirs
+}
+
+// finalize sets the mode and the time of an open temporary, and frees the space that is reserved beyond its end. A
+// temporary with another length than the written one begins again.
+func (l *shared) finalize(w *work) error {
+	p := w.part
+	p.mu.Lock()
+	err, size, reserved := p.usable(), p.offset, p.reserved
+	p.reserved = 0
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+
+	if reserved > size {
+		if err := p.uncut(size); err != nil {
+			return w.startAgain(err)
+		}
+		if err := l.disk.Truncate(p.f, size); err != nil {
+			return disk.TargetError(p.path(), err)
+		}
+	}
+	if err := l.setMeta(w.dir.Dir, p.temp, p.f, w.in.Mode, w.in.Mtime); err != nil {
+		return disk.TargetError(p.path(), err)
+	}
+
+	st, err := l.disk.Stat(p.f)
+	if err != nil {
+		return disk.TargetError(p.path(), err)
+	}
+
+	if st.Size != size && !failpoint.Planted("cut-unseen") {
+		return w.startAgain(again(p.item, p.changed()))
+	}
+
+	if w.in.Outcome.NoTime {
+		w.in.Arrived = st.Mtime
+	}
+	w.timed = st.Mtime == w.in.Mtime
+	if w.l.cfg.Marked != nil {
+		w.mark = markOf(&st)
+	}
+	return nil
+}
+
+func (l *Landing) syncFile(w *work) error {
+	if l.cfg.Durable && !failpoint.Planted("no-data-sync") {
+		err := l.disk.Sync(w.part.f)
+		if err != nil && failpoint.Planted("sync-retried") {
+			err = l.disk.Sync(w.part.f)
+		}
+		if err != nil {
+			return w.part.poisoned(syncFailed(w.part.path(), err))
+		}
+	}
+	return w.part.Close()
+}
+
+// syncNames makes the names of the group durable.
+func (c *commit) syncNames() error {
+	dirs := map[string]*held{}
+	for _, w := range c.work {
+		if !w.named() || w.dir == nil {
+			continue
+		}
+		dirs[w.dir.Path()] = w.dir
+		if w.isDir() && !w.place.IsRoot() {
+			c.l.mu.Lock()
+			c.l.dirty[w.place.Parent().Path] = true
+			c.l.mu.Unlock()
+		}
+	}
+	return c.l.syncDirty(dirs)
+}

@@ -1,0 +1,85 @@
+package land
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"ferry/internal/place/local/disk"
+	"ferry/internal/sys/failpoint"
+)
+
+// An heir is an item that resumes the work of an instance of an earlier generation.
+type heir struct {
+	l         *Landing
+	d         *held
+	place     disk.Location
+	item      uint64
+	at        int64 // safe bytes
+	size      int64
+	allocated int64
+}
+
+// succeed resumes an item that an instance of an earlier generation began. It copies the safe bytes into a temporary of
+// this generation, makes them durable, and removes the earlier temporary. The earlier instance may be suspended rather
+// than dead. It may still write to its own temporary, and rename it: then it changes a removed file without readers, or
+// a missing name. It returns nil, nil if no generation has left enough bytes.
+func (h *heir) succeed() (*Partial, error) {
+	l, d := h.l, h.d
+	for n := len(l.cfg.Older) - 1; n >= 0; n-- {
+		name := disk.TempOf(before(l, l.cfg.Older[n]), h.item)
+		if st, err := d.Lstat(name); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size < h.at {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		part, err := h.copyOf(name)
+		if err != nil {
+			return nil, err
+		}
+		failpoint.Hit("takeover.copied")
+		if err := l.unlinkTemp(d.Dir, name); err != nil {
+			l.fs.log.Warn("cannot remove the temporary file of another instance; retried at the end of the transfer", "of", part.path(), "error", err)
+		}
+		return part, nil
+	}
+	return nil, nil
+}
+
+// copyOf makes the item's temporary with the first bytes of an earlier one.
+func (h *heir) copyOf(name string) (*Partial, error) {
+	l, d := h.l, h.d
+	from, err := l.disk.Open(d.Dir, name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer l.disk.Close(from)
+	st, err := l.disk.Stat(from)
+	if err != nil {
+		return nil, err
+	}
+	if st.Type != disk.TypeFile || st.Nlink != 1 || !st.Mine() || st.Size < h.at {
+		return nil, errors.New("the temporary file of another instance is not a file that this agent made")
+	}
+
+	temp := l.temp(h.item)
+	if err := l.unlinkTemp(d.Dir, temp); err != nil {
+		return nil, err
+	}
+	f, err := l.disk.Open(d.Dir, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, tempMode)
+	if err != nil {
+		return nil, err
+	}
+	part, err := l.newPartial(f, d, h.place, temp, h.item, h.size, h.allocated)
+	if err == nil {
+		err = part.fill(from, h.at)
+	}
+	if err == nil {
+		err = part.Sync() // the ledger records these bytes as safe
+	}
+	if err != nil {
+		l.disk.Close(f)
+		return nil, errors.Join(err, l.unlinkTemp(d.Dir, temp))
+	}
+	return part, nil
+}
