@@ -113,15 +113,3 @@ type Desk struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 }
-
-// Sees reports whether a caller may see an object: the caller is its owner, or has AuthOperate here.
-func (d *Desk) Sees(who Caller, owner string) (bool, error) {
-	if owner == who.Principal {
-		return true, nil
-	}
-	err := d.May(who.Principal, transfer.AuthOperate)
-	if transfer.KindOf(err) == transfer.KindDenied {
-		return false, nil
-	}
-	return err == nil, err
-}

@@ -153,7 +153,7 @@ func (k *keeper) once(ctx context.Context, id transfer.ID) {
 
 	for {
 		stored := k.Ledger.Update(func(t *ledger.Tx) error {
-			now, err2 := drawerOf(t).get(id)
+			now, err2 := drawerOf(t).Load(id.String())
 			if now == nil || err2 != nil {
 				return err2
 			}
@@ -179,7 +179,7 @@ func (k *keeper) once(ctx context.Context, id transfer.ID) {
 func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
 	var c *Call
 	if err := k.Ledger.View(func(t *ledger.Tx) error {
-		c, err = drawerOf(t).get(id)
+		c, err = drawerOf(t).Load(id.String())
 		return err
 	}); c == nil || err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
 		return nil, why
 	}
 	err = k.Ledger.Update(func(t *ledger.Tx) error {
-		c, err := drawerOf(t).get(id)
+		c, err := drawerOf(t).Load(id.String())
 		switch {
 		case c == nil || err != nil || c.State != transfer.Queued:
 			return err

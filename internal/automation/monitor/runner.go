@@ -88,10 +88,7 @@ func (r *runner) run(ctx context.Context) {
 // load reads the record of the monitor, or nil if it has been removed.
 func (r *runner) load() (rec *record, err error) {
 	err = r.Ledger.View(func(t *ledger.Tx) error {
-		v, ok, err := load[record](drawerOf(t), recordKey(r.name))
-		if ok {
-			rec = &v
-		}
+		rec, err = drawerOf(t).Load(r.name)
 		return err
 	})
 	return rec, err

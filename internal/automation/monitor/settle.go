@@ -4,6 +4,7 @@ import (
 	"path"
 	"time"
 
+	"ferry/internal/automation/duty"
 	"ferry/internal/place/local/walk"
 )
 
@@ -129,7 +130,7 @@ func (r *runner) came(dir, name string, is notice) {
 		return
 	case noticeMade:
 		if at == r.awaited {
-			poke(r.wake)
+			duty.Wake(r.wake)
 		}
 		return
 	}
@@ -139,5 +140,5 @@ func (r *runner) came(dir, name string, is notice) {
 	if is == noticeMoved && len(r.moved) < maxSightings {
 		r.moved[at] = r.begun
 	}
-	poke(r.wake)
+	duty.Wake(r.wake)
 }

@@ -47,7 +47,7 @@ func (p *poll) record() error {
 
 // recordMark changes an entry of the history. If another trigger, or the end of a transfer, has changed the entry since
 // it was read, that change stays.
-func (p *poll) recordMark(d ledger.Drawer, e *known) error {
+func (p *poll) recordMark(d drawer, e *known) error {
 	key := historyPrefix(p.name) + e.key
 	data := d.Get(key)
 	if data == nil {
@@ -67,15 +67,15 @@ func (p *poll) recordMark(d ledger.Drawer, e *known) error {
 }
 
 // current returns errChanged if the monitor has changed since the poll began.
-func (p *poll) current(d ledger.Drawer) error {
-	rec, ok, err := load[record](d, recordKey(p.name))
-	if err == nil && (!ok || rec.Generation != p.rec.Generation) {
+func (p *poll) current(d drawer) error {
+	rec, err := d.Load(p.name)
+	if err == nil && (rec == nil || rec.Generation != p.rec.Generation) {
 		err = errChanged
 	}
 	return err
 }
 
-func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trigger) error {
+func (p *poll) recordTrigger(t *ledger.Tx, d drawer, st *Status, tr *trigger) error {
 	st.Triggers++
 	st.Files += uint64(len(tr.files))
 	st.Last = tr.at
@@ -103,7 +103,7 @@ func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trig
 }
 
 // refused records that a trigger will not be submitted.
-func refused(m *monitors, t *ledger.Tx, d ledger.Drawer, principal, name string, st *Status, l *Logged, why error) error {
+func refused(m *monitors, t *ledger.Tx, d drawer, principal, name string, st *Status, l *Logged, why error) error {
 	st.Refused++
 	l.State, l.Error = StateRefused, transfer.AsError(why)
 	text := "monitor " + name + " submits nothing for " + l.File.String() + ": " + l.Error.Error()

@@ -80,9 +80,8 @@ func (w *world) submitted(principal string, q *transfer.Request) error {
 		if data == nil {
 			return nil
 		}
-		c, err := decodeClaim(data)
-		claim = c
-		return err
+		claim = &Claim{}
+		return json.Unmarshal(data, claim)
 	})
 	if claim == nil {
 		w.T.Errorf("transfer %s is submitted, and its ID is not in the ledger: %v", q.ID, err)
@@ -541,11 +540,11 @@ func TestMany(t *testing.T) {
 	w.Must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
 	w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
 		d := drawerOf(tx)
-		s, err := d.get("n")
+		s, err := d.Load("n")
 		for n := 2; n < MaxSchedules && err == nil; n++ {
 			s.Name, s.Principal = fmt.Sprintf("n%04d", n), fmt.Sprintf("user%d", n)
 			s.Past = []Past{{Error: transfer.Errorf(transfer.KindDenied, "%s", strings.Repeat("no", maxReason/2))}}
-			err = d.put(s)
+			err = d.Save(s)
 		}
 		return err
 	}))
@@ -583,10 +582,10 @@ func TestTheShareCountsNamesThatAreTakenAgain(t *testing.T) {
 	w.Must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
 	w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
 		d := drawerOf(tx)
-		s, err := d.get("n")
+		s, err := d.Load("n")
 		for n := 2; n <= MaxSchedules/2 && err == nil; n++ {
 			s.Name = fmt.Sprintf("n%04d", n)
-			err = d.put(s)
+			err = d.Save(s)
 		}
 		return err
 	}))

@@ -61,7 +61,7 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 func (k *keeper) read() error {
 	agenda := map[string]time.Time{}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
-		for s, err := range drawerOf(t).all("") {
+		for s, err := range drawerOf(t).From("") {
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func (k *keeper) read() error {
 func (k *keeper) holds(name string) (held, known bool, err error) {
 	var s *Schedule
 	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
-		s, err = drawerOf(t).get(name)
+		s, err = drawerOf(t).Load(name)
 		return err
 	})
 	switch {
@@ -117,7 +117,7 @@ func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 		clear(next)
 		d := drawerOf(t)
 		for name, held := range due {
-			s, err := d.get(name)
+			s, err := d.Load(name)
 			if err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 			delete(k.agenda, name)
 		}
 	}
-	poke(k.claimed)
+	duty.Wake(k.claimed)
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now tim
 	if held && first < end {
 		k.Log.Info("scheduled transfer waits for the one before", "schedule", s.Name, "transfer", s.Last)
 		s.Held = now.UTC()
-		return now.Add(retry), d.put(s)
+		return now.Add(retry), d.Save(s)
 	}
 	if s.Waiting >= maxWaiting && first < end {
 		return now.Add(retry), nil // they are missed, or not, when there is room
@@ -189,7 +189,7 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now tim
 			return next, err
 		}
 	}
-	return next, d.put(s)
+	return next, d.Save(s)
 }
 
 // inTime returns the first of the occurrences from first to end that is submitted. Without overlap one is submitted at
@@ -262,7 +262,7 @@ func (k *keeper) submit(ctx context.Context) (again time.Duration) {
 // page reads the claims that come after a key.
 func (k *keeper) page(after string) (page []*Claim, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
-		for c, err := range duty.Decoded(drawerOf(t).All("w/", after), decodeClaim) {
+		for c, err := range drawerOf(t).claims(after) {
 			if err != nil || len(page) == submitPage {
 				return err
 			}
@@ -341,7 +341,7 @@ func (k *keeper) settle(c *Claim, q *transfer.Request, refused *transfer.Error) 
 			s.Last = c.Transfer
 		}
 		s.remember(Past{N: c.N, At: c.At, Transfer: c.Transfer, Done: k.Clock.Now().UTC(), Error: refused})
-		if err := d.put(s); err != nil || refused == nil {
+		if err := d.Save(s); err != nil || refused == nil {
 			return err
 		}
 		k.Log.Warn("scheduled transfer refused", "schedule", s.Name, "transfer", c.Transfer, "error", refused)
