@@ -5,6 +5,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/sys/failpoint"
@@ -39,12 +40,16 @@ func (a *intake) document(d qmgr.Delivery, now time.Time) {
 		s.Request.ID = doc.ID
 	}
 
-	c, err := a.duties.read(doc, s.Request.ID, principal)
-	if err != nil {
-		a.poisonous(d, s, err)
-		return
-	}
-	if c != nil {
+	if kind := translate.Kind(doc); a.duties.commands[kind].Do != nil {
+		body, err := translate.Command(doc, s.Request.ID, a.cfg.Name)
+		if err != nil {
+			a.poisonous(d, s, err)
+			return
+		}
+		c := &wire.Control{V: wire.Version, ID: s.Request.ID, Kind: kind, Body: wire.Marshal(body), Originator: doc.Originator()}
+		if c.Originator == (transfer.Originator{}) {
+			c.Originator.User = principal
+		}
 		a.commandDocument(d, s, c)
 		return
 	}

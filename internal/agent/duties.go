@@ -4,7 +4,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -16,7 +15,6 @@ type duties struct {
 	all       []duty.Duty
 	commands  map[wire.Kind]duty.Command
 	questions map[wire.Kind]duty.Question
-	readers   []duty.Reader
 	followers []duty.Follower
 }
 
@@ -39,9 +37,6 @@ func newDuties(in *intake) (*duties, error) {
 			return nil, err
 		}
 		d.all = append(d.all, one)
-		if r, ok := one.(duty.Reader); ok {
-			d.readers = append(d.readers, r)
-		}
 		if f, ok := one.(duty.Follower); ok {
 			d.followers = append(d.followers, f)
 		}
@@ -143,24 +138,6 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 func (a *intake) refuseCommand(principal string, c *wire.Control, hash string, err error) ([]byte, error) {
 	answer := wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
 	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(principal, c.ID, hash, answer) })
-}
-
-// read is the command that a document asks a duty for; nil where it asks for none.
-func (d *duties) read(doc *mftxml.Document, id transfer.ID, principal string) (*wire.Control, error) {
-	for _, r := range d.readers {
-		kind, body, err := r.Read(doc, id)
-		if err != nil {
-			return nil, err
-		}
-		if kind != "" {
-			c := &wire.Control{V: wire.Version, ID: id, Kind: kind, Body: wire.Marshal(body), Originator: doc.Originator()}
-			if c.Originator == (transfer.Originator{}) {
-				c.Originator.User = principal
-			}
-			return c, nil
-		}
-	}
-	return nil, nil
 }
 
 // ask has a duty answer a question.

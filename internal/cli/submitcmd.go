@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ferry/internal/automation/managedcall"
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/schedule"
 	"ferry/internal/client"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -89,7 +89,7 @@ func (f *sendFlags) submitCall(cmd *cobra.Command, doc *mftxml.Document, id tran
 	if f.dryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of a transfer, and the document has a program run")
 	}
-	p, err := managedcall.FromDocument(doc, id)
+	p, err := translate.Call(doc, id)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	q := &query{network: f.network, json: f.json, timeout: cancelTime, who: doc.Originator()}
 	switch {
 	case doc.Monitor != nil:
-		c, err := monitor.FromDocument(doc)
+		c, err := translate.Monitor(doc)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	if err := nameZone(doc.Transfer.Schedule); err != nil {
 		return err
 	}
-	put, err := schedule.FromDocument(doc, id)
+	put, err := translate.Schedule(doc, id)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"ferry/internal/automation/schedule"
 	"ferry/internal/automation/template"
 	"ferry/internal/client"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
@@ -321,12 +322,7 @@ func laterOf(s *mftxml.Schedule) (*template.Later, error) {
 	if err := nameZone(s); err != nil {
 		return nil, err
 	}
-	words, err := schedule.WordsOf(s)
-	if err != nil {
-		return nil, err
-	}
-	later := template.Later(*words)
-	return &later, nil
+	return translate.Later(s)
 }
 
 // laterText describes the begin and the repetitions of a scheduled send from a template.

@@ -16,6 +16,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/coordination/status"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
@@ -349,10 +350,10 @@ func (s *Service) batch(d qmgr.Delivery) {
 
 // publish publishes in XML the content of a record about a transfer, or about another activity of an agent.
 func publish(s *Service, r *audit.Record) {
-	if about, text := r.MFTKept(); text != nil {
+	if about, text := translate.Kept(r); text != nil {
 		sayXML(s, wire.KeptSubject(r.Agent, about), text)
 	}
-	for _, l := range r.MFT() {
+	for _, l := range translate.Logs(r) {
 		sayXML(s, wire.LogSubject(l.Source, l.ID), l.XML())
 	}
 }

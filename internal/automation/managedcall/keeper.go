@@ -8,7 +8,6 @@ import (
 	"ferry/internal/automation/call"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -36,28 +35,6 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 // Questions are answered about the caller's own calls, and about those of others to callers with AuthOperate.
 func (k *keeper) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
-}
-
-// Read is the command that a document of MQ MFT asks for: to run a program. It makes the duty a duty.Reader.
-func (k *keeper) Read(d *mftxml.Document, id transfer.ID) (wire.Kind, any, error) {
-	if d.Call == nil {
-		return "", nil, nil
-	}
-	p, err := FromDocument(d, id)
-	return CommandRun, p, err
-}
-
-// FromDocument is the call that a document of MQ MFT asks for.
-func FromDocument(d *mftxml.Document, id transfer.ID) (*Put, error) {
-	if err := d.Lacks(); err != nil {
-		return nil, err
-	}
-	program, err := d.Call.Command.Program()
-	if err != nil {
-		return nil, err
-	}
-	p := &Put{ID: id, Agent: d.Call.Agent, Program: *program, Job: d.Call.Job, Meta: d.Call.Meta}
-	return p, p.Check()
 }
 
 func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {

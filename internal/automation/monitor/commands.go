@@ -7,7 +7,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -103,7 +102,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 // mayWatch returns an error if the caller may read no file of the directory, by its name alone. The error does not
 // reveal whether the directory exists. Each poll checks the directory's real path.
 func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
-	if d.onQueue() {
+	if d.OnQueue() {
 		return nil // its poll checks the right to the queue's name before it reads the queue
 	}
 	place, _ := m.FS.Place().For(transfer.Files, m.Permit(who.Principal)).(local.Local)
@@ -124,8 +123,8 @@ func (m *monitors) keep(t *ledger.Tx, who duty.Caller, r *record, done string) (
 }
 
 func (m *monitors) noted(t *ledger.Tx, who duty.Caller, name, done string) (*Answer, error) {
-	action := map[string]string{"created": mftxml.MonitorCreate, "redefined": mftxml.MonitorRedefine, "paused": mftxml.MonitorStop, "resumed": mftxml.MonitorStart,
-		"cleared": mftxml.MonitorClear, "removed": mftxml.MonitorDelete}[done]
+	action := map[string]string{"created": audit.MonitorCreate, "redefined": audit.MonitorRedefine, "paused": audit.MonitorStop, "resumed": audit.MonitorStart,
+		"cleared": audit.MonitorClear, "removed": audit.MonitorDelete}[done]
 	r := who.Changed("has " + done + " the monitor " + name)
 	r.Source, r.Kept = m.Agent, &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: action}
 	return &Answer{name, m.Agent, done}, m.Note(t, r)

@@ -100,11 +100,11 @@ func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, er
 	poll := time.Duration(rec.Poll)
 	if rec.Paused {
 		r.listen(nil)
-		return maxPoll, nil
+		return MaxPoll, nil
 	}
 	if err := r.Holds(rec.Origin); err != nil {
 		r.listen(nil)
-		return maxPoll, err
+		return MaxPoll, err
 	}
 	for _, right := range []transfer.Authority{transfer.AuthMonitor, transfer.AuthSource} {
 		if err := r.May(rec.Principal, right); err != nil {

@@ -9,7 +9,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/content/textfile"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -109,7 +108,7 @@ func refused(m *monitors, t *ledger.Tx, d drawer, principal, name string, st *St
 	text := "monitor " + name + " submits nothing for " + l.File.String() + ": " + l.Error.Error()
 	err := m.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: m.Agent, Principal: principal, Code: l.Error.Kind.Code(),
 		Text:    strings.ToValidUTF8(text[:min(len(text), maxNote)], ""),
-		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: mftxml.MonitorFailed}}})
+		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: audit.MonitorFailed}}})
 	return errors.Join(err, logged(d, name, l))
 }
 

@@ -11,7 +11,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -111,7 +110,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 		return nil, err
 	}
 	k.Log.Info("schedule made", "schedule", s.Name, "principal", s.Principal, "start", s.Plan.Start)
-	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleSubmit, "has the schedule "+s.Name+": "+s.Plan.String())
+	return s.shown(), k.noteChange(t, s, who, audit.ScheduleSubmit, "has the schedule "+s.Name+": "+s.Plan.String())
 }
 
 // String describes the times of the occurrences to users.
@@ -175,7 +174,7 @@ func (k *keeper) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 		return nil, err
 	}
 	k.Log.Info("schedule removed", "schedule", s.Name, "principal", who.Principal)
-	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleDelete, "has no schedule "+s.Name+" any more")
+	return s.shown(), k.noteChange(t, s, who, audit.ScheduleDelete, "has no schedule "+s.Name+" any more")
 }
 
 // named is the schedule that a body names.

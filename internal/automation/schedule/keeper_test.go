@@ -148,12 +148,7 @@ func sample() transfer.Request {
 }
 
 func (w *world) command(who string, kind wire.Kind, body any) (answer any, err error) {
-	return w.commandAt(who, kind, body, w.Clock.At)
-}
-
-// commandAt does a command that was given earlier.
-func (w *world) commandAt(who string, kind wire.Kind, body any, asked time.Time) (any, error) {
-	answer, err := w.Do(w.k, who, asked, kind, body)
+	answer, err = w.Do(w.k, who, w.Clock.At, kind, body)
 	if err == nil {
 		w.k.claim(true)
 	}
@@ -636,4 +631,11 @@ func TestRun(t *testing.T) {
 		end()
 		<-done
 	})
+}
+
+func TestWordsAndPlan(t *testing.T) {
+	p := Put{Name: "x", Missed: MissedOnce, Request: sample(), Words: &Words{At: "21:00"}, Plan: Plan{Zone: "UTC"}}
+	if _, err := ParsePut(wire.Marshal(p)); transfer.KindOf(err) != transfer.KindMalformed {
+		t.Errorf("with words and a plan: %v", err)
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -185,7 +184,7 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now tim
 		s.Ended = now.UTC()
 		k.Log.Info("schedule has ended", "schedule", s.Name)
 		if err := k.Note(t, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: k.Agent, Destination: s.Destination, Principal: s.Principal, Job: s.Job,
-			Figures: kept(s, mftxml.ScheduleExpired), Text: "the schedule " + s.Name + " has ended"}); err != nil {
+			Figures: kept(s, audit.ScheduleExpired), Text: "the schedule " + s.Name + " has ended"}); err != nil {
 			return next, err
 		}
 	}
@@ -223,7 +222,7 @@ func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, n
 	}
 	k.Log.Warn("scheduled transfers missed", "schedule", s.Name, "count", to-from, "first", at, "held", !s.Held.IsZero())
 	return k.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: s.Source, Destination: s.Destination, Principal: s.Principal, Job: s.Job,
-		Figures: kept(s, mftxml.ScheduleSkipped), Text: fmt.Sprintf("schedule %s: %s %d, from %s on", s.Name, why, to-from, at.UTC().Format(time.RFC3339))})
+		Figures: kept(s, audit.ScheduleSkipped), Text: fmt.Sprintf("schedule %s: %s %d, from %s on", s.Name, why, to-from, at.UTC().Format(time.RFC3339))})
 }
 
 const submitPage = 256 // claims that are read at once

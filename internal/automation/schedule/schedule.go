@@ -129,6 +129,9 @@ func CheckName(name string) error {
 	return nil
 }
 
+// NameOf is the name of a schedule that was given none.
+func NameOf(id transfer.ID) string { return id.String()[24:] }
+
 // ParsePut reads a Put and checks all of it.
 func ParsePut(data []byte) (*Put, error) {
 	if len(data) > MaxPut {
@@ -155,6 +158,14 @@ func ParsePut(data []byte) (*Put, error) {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the request of a schedule is in parts, or a retry")
 	}
 	return p, cmp.Or(p.Request.Check(), variable.CheckPrograms(&p.Request))
+}
+
+// due is the plan of the words of a Put, for an agent that is asked at a time.
+func (p *Put) due(asked time.Time) (err error) {
+	if p.Words != nil {
+		p.Plan, err = p.Words.Plan(asked, ZoneOfHost)
+	}
+	return err
 }
 
 // A drawer is the schedules' part of the ledger. s/NAME has a schedule and its status, and r/NAME its request. w/ID has
