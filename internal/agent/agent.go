@@ -4,7 +4,7 @@
 //
 // Messages come in on the five queues and go to one place each:
 //
-//	COMMAND  ferry.command.<agent>.>   requests            accept.go
+//	COMMAND  ferry.command.<agent>.>   requests            message.go
 //	COMMAND  ferry.control.<agent>.>   cancels and such    control.go
 //	REPLY    ferry.reply.<agent>.*     the conversation    dispatch.go
 //	DATA     ferry.data.<agent>.>      chunk messages      receiver.Chunk
@@ -104,7 +104,7 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1), look: own.look}, own: own}
 	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
 	a.outbox.register = a.registerOnce
-	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
+	a.heartbeats = &heartbeats{sides: w, each: a.intake.refusals.tell}
 	silent := false
 	if cfg.Claim == nil && cfg.Streams == nil {
 		var err error

@@ -48,7 +48,7 @@ func ofTransfer(do func(*intake, *command) error) func(*intake, *command) error 
 		c.transfer = body.Transfer
 		if c.whose, err = a.gate.controls(c.Principal, c.transfer); err != nil {
 			if transfer.KindOf(err) == transfer.KindDenied {
-				a.denied(refusal(c.Principal, c.transfer, err))
+				a.refusals.denied(refusal(c.Principal, c.transfer, err))
 			}
 			return err
 		}
@@ -73,7 +73,7 @@ func (a *intake) controlled(d qmgr.Delivery) {
 	if c != nil {
 		var unproved error
 		if by, unproved = a.gate.author(signed, body, word.Control, c.ID, who); unproved != nil {
-			a.unproved(d, c.ID, c.Reply, unproved)
+			a.refusals.unproved(d, c.ID, c.Reply, unproved)
 			return
 		}
 	}

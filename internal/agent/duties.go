@@ -75,23 +75,18 @@ func (a *Agent) noteSent(t *ledger.Tx, r audit.Record) error {
 // does not go by way of the queue manager, which may be away.
 func (a *intake) submitFor(by word.Origin, q *transfer.Request, room int) (*transfer.Progress, error) {
 	if err := a.gate.holds(by); err != nil {
-		a.denied(refusal(by.Principal, q.ID, err))
+		a.refusals.denied(refusal(by.Principal, q.ID, err))
 		return nil, err
 	}
-	head, parts, err := q.Split()
+	s, err := submissionOf(q, by)
 	if err != nil {
 		return nil, err
 	}
-	r := &arrival{q: head, Origin: by, room: room}
-	for n := range parts {
-		if err := r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now()); err != nil {
-			return nil, err
-		}
-	}
+	s.room = room
 	failpoint.Hit("duty.before_accept")
-	if err := a.accept(r); err != nil {
+	if err := a.accept(s); err != nil {
 		if transfer.KindOf(err) == transfer.KindDenied {
-			a.denied(refusal(by.Principal, q.ID, err))
+			a.refusals.denied(refusal(by.Principal, q.ID, err))
 		}
 		return nil, err
 	}
@@ -109,7 +104,7 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 	kind := d.commands[c.Kind]
 	if err := a.gate.answers(by.Principal, kind.Needs); err != nil {
 		if transfer.KindOf(err) == transfer.KindDenied {
-			a.denied(refusal(by.Principal, transfer.ID{}, err))
+			a.refusals.denied(refusal(by.Principal, transfer.ID{}, err))
 		}
 		return a.refuseCommand(by.Principal, c, hash, err)
 	}
