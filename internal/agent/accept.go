@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/content/conversion"
 	"ferry/internal/ledger"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/security/word"
@@ -40,22 +39,19 @@ func submissionOf(q *transfer.Request, by word.Origin) (*submission, error) {
 // time, and must not make a schedule miss its time.
 const dutyRoom = 100
 
-// spareRoom is the part of the queue that duties without end leave to requests of users.
-func (c *core) spareRoom() int { return c.cfg.MaxQueued / 10 }
-
 // accept puts a request into the ledger, or finds that it is there (R1, R2). An error of KindNotFound says that some of
 // its parts have not come.
 func (a *intake) accept(s *submission) error {
 	w, err := a.gather(s)
 	if err == nil {
-		err = a.acceptable(w.head, w.rest)
+		err = a.cfg.acceptable(w.head, w.rest)
 	}
 	if err != nil {
 		return err
 	}
 	var j judgement
 	j.rule, j.refused = a.authorise(w)
-	j.full = a.sched.queueRoom(w.Principal, w.room)
+	j.full = a.sched.Room(w.Principal, w.room)
 	if j.refused == nil {
 		j.refused = a.check(w, j.full == nil)
 	}
@@ -148,7 +144,7 @@ func (a *intake) check(w *wholeRequest, files bool) error {
 		return err
 	}
 	all := append(slices.Clip(q.Items), w.rest...)
-	return a.look(func() error { return a.sendAs(w.Principal, q.From()).CheckItself(q, all) })
+	return a.looks.run(func() error { return a.sendAs(w.Principal, q.From()).CheckItself(q, all) })
 }
 
 // record puts a new request into the ledger, by its judgement, and into the scheduler.
@@ -209,9 +205,9 @@ func (a *intake) refuses(w *wholeRequest, j *judgement, now time.Time) error {
 		return j.refused
 	}
 	if id := w.head.ID; id.Time().Sub(now) > farFuture {
-		return a.fromTheFuture(id, now)
+		return a.cfg.fromTheFuture(id, now)
 	}
-	if full := cmp.Or(j.full, a.sched.queueRoom(w.Principal, w.room)); full != nil {
+	if full := cmp.Or(j.full, a.sched.Room(w.Principal, w.room)); full != nil {
 		return full
 	}
 	if err := a.gate.waits(); err != nil {
@@ -221,45 +217,6 @@ func (a *intake) refuses(w *wholeRequest, j *judgement, now time.Time) error {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger %s", a.cfg.Name, a.ledger.Shortage())
 	}
 	return nil
-}
-
-// A check of the paths of a request may take lookTime. As many as looks may continue in the background, on a network
-// file system that hangs; beyond that requests are not checked.
-const (
-	lookTime = 2 * time.Second
-	looks    = 4
-)
-
-// look runs check, which reads directories, for lookTime at most, because commands are
-// taken one at a time. It returns nil where check has not ended by then.
-func (a *intake) look(check func() error) error {
-	select {
-	case a.looks <- struct{}{}:
-	default:
-		return nil // all of them hang
-	}
-
-	found := make(chan error, 1)
-	go func() {
-		defer func() { <-a.looks }()
-		found <- check()
-	}()
-
-	t := a.cfg.Clock.NewTimer(lookTime)
-	defer t.Stop()
-	select {
-	case err := <-found:
-		return err
-	case <-t.C():
-		return nil
-	}
-}
-
-// fromTheFuture returns the error for an ID that would be remembered too briefly.
-func (a *intake) fromTheFuture(id transfer.ID, now time.Time) error {
-	return transfer.Errorf(transfer.KindClock, "transfer %s was made at %s, ahead of the clock of %s (%s)", id,
-		id.Time().UTC().Format(time.RFC3339), a.cfg.Name, now.UTC().Format(time.RFC3339)).
-		WithHint("set your clock right and submit again")
 }
 
 // place decides the first state of a new request, and notes it. A request that was cancelled or withdrawn before it
@@ -322,36 +279,7 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, rule s
 func (a *intake) enter(rec *ledger.Source) {
 	o := sender.New(a.sendCfg, rec)
 	if !rec.State.Final() {
-		a.sched.add(o)
+		a.sched.Add(o)
 	}
 	a.progress(o.Status())
-}
-
-// acceptable checks a request that was read. It must be for this agent, and contain nothing that no agent supports.
-// rest are the items of its parts.
-func (c *core) acceptable(q *transfer.Request, rest []transfer.RequestItem) error {
-	if err := q.Check(); err != nil {
-		return err
-	}
-	if err := q.CheckItems(rest); err != nil {
-		return err
-	}
-
-	if q.Source != c.cfg.Name {
-		return transfer.Errorf(transfer.KindUsage, "the request is for agent %s; this is %s", q.Source, c.cfg.Name)
-	}
-
-	if s := c.cfg.Streams; s != nil && q.ID != s.Transfer {
-		return transfer.Errorf(transfer.KindUsage, "%s sends its own standard input, and nothing else", c.cfg.Name)
-	}
-	if err := conversion.TakeAttributes(q); err != nil {
-		return err
-	}
-	if err := conversion.TakeFrom(q, rest); err != nil {
-		return err
-	}
-	if err := conversion.Check(q); err != nil {
-		return err
-	}
-	return conversion.CheckItems(q, rest)
 }

@@ -107,10 +107,10 @@ func (a *replies) refuseUnread(m qmgr.Message, err error) {
 // toSender delivers the message of a destination. Outcomes of an ended transfer are still taken, into the audit. Those
 // of a transfer that the ledger does not have are counted.
 func (a *replies) toSender(msg *wire.Message) {
-	if o := a.sched.find(msg.Transfer); o != nil {
+	if o := a.sched.Find(msg.Transfer); o != nil {
 		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
 		if o.Deliver(msg) && (msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 || sender.Stow(o).Wants(msg)) {
-			a.sched.wake(msg.Transfer)
+			a.sched.Wake(msg.Transfer)
 		}
 		return
 	}
@@ -176,7 +176,7 @@ func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 	case rec == nil:
 		a.orphan(msg)
 		return 0
-	case a.sched.find(msg.Transfer) == nil: // it has not begun again meanwhile
+	case a.sched.Find(msg.Transfer) == nil: // it has not begun again meanwhile
 		sender.New(a.sendCfg, rec).Late(msg)
 		if rec.Settled {
 			return 0

@@ -27,7 +27,7 @@ func newDuties(in *intake) (*duties, error) {
 				return in.submitFor(by, q, dutyRoom)
 			},
 			Offer: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
-				return in.submitFor(by, q, -in.spareRoom())
+				return in.submitFor(by, q, -in.cfg.spareRoom())
 			},
 			Cancel: in.cancelFor,
 			May:    func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },

@@ -18,14 +18,14 @@ const again = 5 * time.Second
 // An intake takes requests and commands.
 type intake struct {
 	*sides
-	looks     chan struct{} // a token for each look at files that a command waits for
+	looks     *looks // at files, that a command waits for
 	refusals  *refusals
 	duties    *duties
 	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
 func newIntake(w *sides) *intake {
-	return &intake{sides: w, looks: make(chan struct{}, looks), refusals: &refusals{core: w.core}}
+	return &intake{sides: w, looks: newLooks(w.cfg.Clock), refusals: &refusals{core: w.core}}
 }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the
@@ -104,20 +104,16 @@ func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err e
 	}
 	failpoint.Hit("agent.before_ack")
 	if s.Part == nil {
-		a.answer(speaker, s.Reply, a.receiptOf(s.Request.ID, err))
+		receipt := wire.Answer{V: wire.Version, ID: s.Request.ID}
+		if err == nil {
+			receipt.Progress, err = a.status(s.Request.ID)
+		}
+		receipt.Error = transfer.AsError(err)
+		a.answer(speaker, s.Reply, receipt)
 	}
 	if err := d.Ack(); err != nil {
 		a.log.Debug("duplicate command ignored", "error", err)
 	}
-}
-
-// receiptOf is the answer to a submission.
-func (a *intake) receiptOf(id transfer.ID, err error) wire.Answer {
-	if err != nil {
-		return wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)}
-	}
-	p, err := a.status(id)
-	return wire.Answer{V: wire.Version, ID: id, Progress: p, Error: transfer.AsError(err)}
 }
 
 // admit waits until a request may be taken: the name is ours, and every cancel that

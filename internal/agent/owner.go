@@ -421,12 +421,6 @@ func (h *holder) precedes(other *holder) bool {
 	return cmp.Or(h.Since.Compare(other.Since), strings.Compare(h.Instance, other.Instance)) < 0
 }
 
-// manager is the queue manager, or the cluster, that keeps the owner of the name.
-func (c *core) manager() string {
-	facts := c.conn.Facts()
-	return cmp.Or(facts.Cluster, facts.ServerName)
-}
-
 // heard takes reports under the agent's own name.
 func (o *owner) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)

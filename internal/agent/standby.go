@@ -200,19 +200,6 @@ func (s *standby) say(status string) {
 		Version: s.cfg.Version, Started: s.started}}))
 }
 
-// fence returns the check that local files make before they change a name.
-func (c *core) fence() func() error {
-	if !c.ledger.Shared() {
-		return nil
-	}
-	return c.ledger.Fence
-}
-
-// fenced reports whether another instance has taken over the agent's ledger: this one must write no more.
-func (c *core) fenced() bool {
-	return c.ledger != nil && c.ledger.Shared() && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive
-}
-
 // attend waits until the holder of the name is to be checked again: the session is over, another instance was heard, or
 // the lease could not be renewed.
 func (o *owner) attend(ctx context.Context, session int64) {
