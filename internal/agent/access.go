@@ -217,11 +217,8 @@ func (g *gatekeeper) controls(principal string, id transfer.ID) (whose string, e
 	if s := g.cfg.Streams; s != nil {
 		return "", g.ownPipe(principal, g.cfg.Name, s.Transfer)
 	}
-	var rec *ledger.Source
-	if err := g.ledger.View(func(t *ledger.Tx) (err error) {
-		rec, err = t.Source(id)
-		return err
-	}); err != nil {
+	rec, err := ledger.SourceOf(g.ledger, id)
+	if err != nil {
 		return "", err
 	}
 	_, err = g.may(principal, transfer.AuthOperate)

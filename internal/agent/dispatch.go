@@ -163,11 +163,8 @@ func (a *replies) lateLoop() {
 // takeLate records late outcomes, and returns the pause before the next ones. Where all are on record already only the
 // answer was lost, and it is sent again at once.
 func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
-	var rec *ledger.Source
-	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		rec, err = t.Source(msg.Transfer)
-		return err
-	}); err != nil {
+	rec, err := ledger.SourceOf(a.ledger, msg.Transfer)
+	if err != nil {
 		a.log.Error("cannot read the ledger", "error", err)
 		return lateEvery
 	}

@@ -333,11 +333,8 @@ func (s *Client) sweepStore(at string) error {
 		return err
 	}
 	for _, shelf := range v.Shelves {
-		var rec *ledger.Source
-		if err := s.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-			rec, err = t.Source(shelf.ID)
-			return err
-		}); err != nil {
+		rec, err := ledger.SourceOf(s.cfg.Ledger, shelf.ID)
+		if err != nil {
 			return err
 		}
 		before := uint32(math.MaxUint32)

@@ -52,6 +52,34 @@ func (s Store[D]) Vacant(d *Desk, kind, key string) error {
 	return transfer.Errorf(transfer.KindConflict, "%s has a %s %s already", d.Agent, kind, key)
 }
 
+// A ByName is the body of a command or of a question about a definition with a name.
+type ByName struct {
+	Name string `json:"name"`
+}
+
+// Named returns the definition that a ByName names. The errors name the kind.
+func (s Store[D]) Named(d *Desk, kind string, body json.RawMessage) (found D, err error) {
+	b, err := Body[ByName](body, "the name of a "+kind)
+	if err == nil {
+		err = CheckName(kind, b.Name)
+	}
+	if err == nil && s.Get(s.Prefix+b.Name) == nil {
+		err = d.Lacks(kind, b.Name)
+	}
+	if err != nil {
+		return found, err
+	}
+	return s.Load(b.Name)
+}
+
+// CheckName refuses an invalid name of a definition.
+func CheckName(kind, name string) error {
+	if transfer.IsName(name, 64, "_.-") {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindUsage, "%s name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", kind, name)
+}
+
 // From returns the definitions with keys after one; "": all.
 func (s Store[D]) From(after string) iter.Seq2[D, error] {
 	return Decoded(s.All(s.Prefix, s.Prefix+after), s.Decode)

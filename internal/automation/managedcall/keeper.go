@@ -132,10 +132,6 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	return l, err
 }
 
-func (k *keeper) show(who duty.Caller, body json.RawMessage) (c any, err error) {
-	err = k.Ledger.View(func(t *ledger.Tx) error {
-		c, err = k.named(drawerOf(t), who, body)
-		return err
-	})
-	return c, err
+func (k *keeper) show(who duty.Caller, body json.RawMessage) (any, error) {
+	return ledger.Read(k.Ledger, func(t *ledger.Tx) (any, error) { return k.named(drawerOf(t), who, body) })
 }

@@ -28,9 +28,7 @@ type Create struct {
 }
 
 // A Named is the body of a command on one monitor.
-type Named struct {
-	Name string `json:"name"`
-}
+type Named = duty.ByName
 
 // An Answer gives the monitor of a command, and the result.
 type Answer struct {

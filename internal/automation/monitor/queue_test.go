@@ -299,7 +299,7 @@ func TestQueueRetries(t *testing.T) {
 			if got := fmt.Sprint(b.carry(true, transfer.Successful)); got != "[2]" {
 				t.Errorf("%s: then it has sent %s", kind, got)
 			}
-			b.must(b.as("ann", CommandClear, Named{"m"}))
+			b.must(b.as("ann", CommandClear, Named{Name: "m"}))
 			pass(2 * time.Second)
 			if got := fmt.Sprint(b.carry(true, transfer.Successful)); got != "[1]" {
 				t.Errorf("%s: cleared it has sent %s", kind, got)

@@ -86,12 +86,8 @@ func (r *runner) run(ctx context.Context) {
 }
 
 // load reads the record of the monitor, or nil if it has been removed.
-func (r *runner) load() (rec *record, err error) {
-	err = r.Ledger.View(func(t *ledger.Tx) error {
-		rec, err = drawerOf(t).Load(r.name)
-		return err
-	})
-	return rec, err
+func (r *runner) load() (*record, error) {
+	return ledger.Read(r.Ledger, func(t *ledger.Tx) (*record, error) { return drawerOf(t).Load(r.name) })
 }
 
 // turn does the work that is due, and returns the time until the next turn. The error is the reason why it could not do

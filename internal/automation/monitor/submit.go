@@ -262,12 +262,11 @@ func (r *runner) waiting(n int) {
 	r.state.Waiting = n
 }
 
-func (r *runner) status() (st Status, err error) {
-	err = r.Ledger.View(func(t *ledger.Tx) error {
+func (r *runner) status() (Status, error) {
+	return ledger.Read(r.Ledger, func(t *ledger.Tx) (st Status, err error) {
 		st, _, err = load[Status](drawerOf(t), statusKey(r.name))
-		return err
+		return st, err
 	})
-	return st, err
 }
 
 // fired records whether the condition nomatch has triggered.

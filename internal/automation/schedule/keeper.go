@@ -163,7 +163,7 @@ func (k *keeper) room(d drawer, principal string) error {
 
 func (k *keeper) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	d := drawerOf(t)
-	s, err := k.named(d, body)
+	s, err := d.Named(&k.Desk, "schedule", body)
 	if err != nil {
 		return nil, err
 	}
@@ -175,22 +175,6 @@ func (k *keeper) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	}
 	k.Log.Info("schedule removed", "schedule", s.Name, "principal", who.Principal)
 	return s.shown(), k.noteChange(t, s, who, audit.ScheduleDelete, "has no schedule "+s.Name+" any more")
-}
-
-// named is the schedule that a body names.
-func (k *keeper) named(d drawer, body json.RawMessage) (*Schedule, error) {
-	b, err := duty.Body[Named](body, "the name of a schedule")
-	if err != nil {
-		return nil, err
-	}
-	if err := CheckName(b.Name); err != nil {
-		return nil, err
-	}
-	s, err := d.Load(b.Name)
-	if err == nil && s == nil {
-		err = k.Lacks("schedule", b.Name)
-	}
-	return s, err
 }
 
 func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
@@ -213,7 +197,7 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 func (k *keeper) show(who duty.Caller, body json.RawMessage) (answer any, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
-		s, err := k.named(d, body)
+		s, err := d.Named(&k.Desk, "schedule", body)
 		if err != nil {
 			return err
 		}

@@ -166,7 +166,7 @@ func (w *world) put(who, name, missed string, words Words) error {
 
 func (w *world) show(name string) *Schedule {
 	w.T.Helper()
-	s, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{name}))
+	s, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{Name: name}))
 	w.Must(err)
 	return s.(*Schedule)
 }
@@ -450,9 +450,9 @@ func TestOwners(t *testing.T) {
 	if a, b := names("ann"), names("bob"); a != "nightly other " || b != "nightly " {
 		t.Errorf("ann sees %s, bob %s", a, b)
 	}
-	_, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "bob"}}, wire.Marshal(Named{"other"}))
+	_, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "bob"}}, wire.Marshal(Named{Name: "other"}))
 	refused("bob looks at ann's", err, transfer.KindNotFound)
-	_, err = w.command("bob", CommandRemove, Named{"other"})
+	_, err = w.command("bob", CommandRemove, Named{Name: "other"})
 	refused("bob removes ann's", err, transfer.KindDenied)
 	if q := w.show("nightly").Request; q == nil || q.Dest != transfer.File("b") {
 		t.Errorf("the request is shown as %+v", q)
@@ -474,9 +474,9 @@ func TestOwners(t *testing.T) {
 
 	w.until(w.Clock.At.Add(2 * time.Minute)) // "other" ends, and its name is free
 	w.Must(w.put("bob", "other", MissedOnce, Words{At: "+1m"}))
-	_, err = w.command("ann", CommandRemove, Named{"other"})
+	_, err = w.command("ann", CommandRemove, Named{Name: "other"})
 	w.Must(err)
-	_, err = w.command("ann", CommandRemove, Named{"other"})
+	_, err = w.command("ann", CommandRemove, Named{Name: "other"})
 	refused("it is gone", err, transfer.KindNotFound)
 	w.until(w.Clock.At.Add(2 * time.Minute))
 	if n := len(w.ran["other"]); n != 1 {
@@ -498,7 +498,7 @@ func TestRemovedWhileItWaits(t *testing.T) {
 	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
 	w.Must(w.put("ann", "ab", MissedOnce, Words{At: "+1m", Every: "1h"}))
 	w.until(w.Clock.At.Add(time.Minute))
-	_, err := w.command("ann", CommandRemove, Named{"a"})
+	_, err := w.command("ann", CommandRemove, Named{Name: "a"})
 	w.Must(err)
 	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
 	if page, err := w.k.page(""); err != nil || len(page) != 1 || page[0].Name != "ab" {
@@ -517,7 +517,7 @@ func TestRedefinedWhileItIsSubmitted(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
 	w.after = func() {
-		_, err := w.command("ann", CommandRemove, Named{"a"})
+		_, err := w.command("ann", CommandRemove, Named{Name: "a"})
 		w.Must(err)
 		w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
 	}

@@ -85,11 +85,7 @@ func (k *keeper) read() error {
 // holds reports whether the next occurrence waits, because a transfer of the schedule is claimed or running; known says
 // that this is written down. A transfer that the agent has forgotten has ended.
 func (k *keeper) holds(name string) (held, known bool, err error) {
-	var s *Schedule
-	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
-		s, err = drawerOf(t).Load(name)
-		return err
-	})
+	s, err := ledger.Read(k.Ledger, func(t *ledger.Tx) (*Schedule, error) { return drawerOf(t).Load(name) })
 	switch {
 	case err != nil || s == nil || s.Overlap:
 		return false, false, err

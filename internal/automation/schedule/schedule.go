@@ -60,9 +60,7 @@ type Put struct {
 }
 
 // Named names a schedule.
-type Named struct {
-	Name string `json:"name"`
-}
+type Named = duty.ByName
 
 // A Page asks for the schedules with names after one.
 type Page struct {
@@ -121,14 +119,6 @@ type Claim struct {
 
 const version = 1
 
-// CheckName refuses an invalid name of a schedule.
-func CheckName(name string) error {
-	if !transfer.IsName(name, 64, "_.-") {
-		return transfer.Errorf(transfer.KindUsage, "schedule name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
-	}
-	return nil
-}
-
 // NameOf is the name of a schedule that was given none.
 func NameOf(id transfer.ID) string { return id.String()[24:] }
 
@@ -141,7 +131,7 @@ func ParsePut(data []byte) (*Put, error) {
 	if err := json.Unmarshal(data, p); err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the schedule cannot be read: %w", err)
 	}
-	if err := CheckName(p.Name); err != nil {
+	if err := duty.CheckName("schedule", p.Name); err != nil {
 		return nil, err
 	}
 	if p.Missed != MissedOnce && p.Missed != MissedSkip {

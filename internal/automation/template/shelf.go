@@ -33,9 +33,7 @@ type Put struct {
 }
 
 // Named names a template.
-type Named struct {
-	Name string `json:"name"`
-}
+type Named = duty.ByName
 
 // A Page asks for the templates with names after one.
 type Page struct {
@@ -131,25 +129,9 @@ func (s shelf) noteChange(tx *ledger.Tx, t *Template, who duty.Caller, text stri
 	return s.Note(tx, r)
 }
 
-// named is the template that a body names.
-func (s shelf) named(d templates, body json.RawMessage) (*Template, error) {
-	b, err := duty.Body[Named](body, "the name of a template")
-	if err != nil {
-		return nil, err
-	}
-	if err := CheckName(b.Name); err != nil {
-		return nil, err
-	}
-	t, err := d.Load(b.Name)
-	if err == nil && t == nil {
-		err = s.Lacks("template", b.Name)
-	}
-	return t, err
-}
-
 func (s shelf) remove(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	d := drawerOf(tx)
-	t, err := s.named(d, body)
+	t, err := d.Named(&s.Desk, "template", body)
 	if err != nil {
 		return nil, err
 	}
@@ -162,13 +144,8 @@ func (s shelf) remove(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any
 	return t.line(), s.noteChange(tx, t, who, "has no template "+t.Name+" any more")
 }
 
-func (s shelf) show(_ duty.Caller, body json.RawMessage) (answer any, err error) {
-	err = s.Ledger.View(func(tx *ledger.Tx) error {
-		t, err := s.named(drawerOf(tx), body)
-		answer = t
-		return err
-	})
-	return answer, err
+func (s shelf) show(_ duty.Caller, body json.RawMessage) (any, error) {
+	return ledger.Read(s.Ledger, func(tx *ledger.Tx) (any, error) { return drawerOf(tx).Named(&s.Desk, "template", body) })
 }
 
 func (s shelf) list(_ duty.Caller, body json.RawMessage) (any, error) {
