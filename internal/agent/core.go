@@ -15,6 +15,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -87,7 +88,7 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 	if failed != nil {
 		return failed
 	}
-	poke(c.notes)
+	wake.Up(c.notes)
 	return err
 }
 
@@ -100,13 +101,6 @@ func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err 
 		s.Unread = 0
 	}
 	return s.Unread, s.Now, err
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // fenced reports whether another instance has taken over the agent's ledger: this one must write no more.
@@ -151,7 +145,7 @@ func (c *core) askTwin(ctx context.Context, subject string) (data []byte, asked 
 const figuresMost = 30 * time.Second
 
 // beatNow asks for a heartbeat out of turn: something in it has changed.
-func (c *core) beatNow() { poke(c.beats) }
+func (c *core) beatNow() { wake.Up(c.beats) }
 
 // nobody is the token for a transfer without a known owner. No user has it, because it is in capitals.
 const nobody = "NOBODY"

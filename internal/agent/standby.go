@@ -9,6 +9,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/sys/filelock"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -102,7 +103,7 @@ type standby struct {
 func (s *standby) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err == nil && r.Beat != nil && (r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped) {
-		poke(s.wake)
+		wake.Up(s.wake)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -167,10 +168,7 @@ func (s *Service) fold(r *audit.Record) bool {
 
 // learn says that the registry has more agents.
 func (s *Service) learn() {
-	select {
-	case s.learned <- struct{}{}:
-	default:
-	}
+	wake.Up(s.learned)
 }
 
 func (s *Service) listen(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/audit/witness"
 	"ferry/internal/ledger"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -88,7 +89,7 @@ func (w *Witness) receipted(have uint64) (drop bool) {
 	w.mu.Lock()
 	w.have = max(w.have, have)
 	w.mu.Unlock()
-	poke(w.wake)
+	wake.Up(w.wake)
 	return false
 }
 
@@ -259,7 +260,7 @@ func (w *Witness) take(ctx context.Context, shown *witness.Shown, seen *wire.Log
 		}
 	}
 	if shown.Missing && seen.First > 0 {
-		poke(w.lost)
+		wake.Up(w.lost)
 	}
 	w.mu.Lock()
 	// Once: a coordination that does not come to it is not asked in haste.
@@ -452,13 +453,6 @@ func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
 	}
 	w.cfg.Quiet.Warn("another audit log was accepted", "principal", principal, "log", at.String())
 	w.cfg.Changed()
-	poke(w.wake)
+	wake.Up(w.wake)
 	return nil
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
 	"ferry/internal/sys/clock"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -76,7 +77,7 @@ func (s *Scheduler) Add(o *sender.Outgoing) {
 	s.entries[o.ID] = &entry{o: o, principal: rec.Principal, to: rec.Request.Destination, priority: rec.Request.Priority, suspect: rec.Crashes > 0, stored: rec.Request.Stored()}
 	s.mu.Unlock()
 	s.watch(rec.Request.Destination)
-	poke(s.cfg.Wakeup)
+	wake.Up(s.cfg.Wakeup)
 }
 
 // drop takes a transfer out of the queue. s.mu is held.
@@ -154,7 +155,7 @@ func (s *Scheduler) Wake(id transfer.ID) {
 		e.again = e.running
 	}
 	s.mu.Unlock()
-	poke(s.cfg.Wakeup)
+	wake.Up(s.cfg.Wakeup)
 }
 
 // Cancel ends a transfer that was asked to: at once where it has not got
@@ -179,7 +180,7 @@ func (s *Scheduler) Cancel(o *sender.Outgoing) error {
 		s.drop(o.ID)
 	}
 	s.mu.Unlock()
-	poke(s.cfg.Wakeup)
+	wake.Up(s.cfg.Wakeup)
 	return err
 }
 
@@ -271,7 +272,7 @@ func (s *Scheduler) drive(e *entry, ending bool) {
 	}
 
 	s.cfg.Changed()
-	poke(s.cfg.Wakeup)
+	wake.Up(s.cfg.Wakeup)
 }
 
 func (s *Scheduler) run(e *entry, ending bool) (v sender.Verdict) {
@@ -388,7 +389,7 @@ func (s *Scheduler) heard(name transfer.AgentName, instance string) {
 	}
 	s.mu.Unlock()
 	if woken {
-		poke(s.cfg.Wakeup)
+		wake.Up(s.cfg.Wakeup)
 	}
 }
 
@@ -438,11 +439,4 @@ func (s *Scheduler) Room(principal string, more int) error {
 			principal, own, s.cfg.Agent, share, most).WithHint("cancel one of them, or wait until one ends")
 	}
 	return nil
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

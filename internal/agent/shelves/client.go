@@ -19,6 +19,7 @@ import (
 	"ferry/internal/sender"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -116,18 +117,11 @@ func (s *Client) Start(run func(func()), recv *receiver.Receiver, may func() boo
 // Compared reports whether the agent has compared its ledger with coordination's log in this run.
 func (s *Client) Compared() bool { return s.cfg.Compared() }
 
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // Again has all shelves read: the connection is new.
 func (s *Client) Again() {
-	poke(s.read)
-	poke(s.trim)
-	poke(s.tidy)
+	wake.Up(s.read)
+	wake.Up(s.trim)
+	wake.Up(s.tidy)
 }
 
 // Store names the store for a destination, for a source.
@@ -178,7 +172,7 @@ func (s *Client) Left(at string, to transfer.AgentName, id transfer.ID, before u
 		s.left[key] = leaving{to, max(before, s.left[key].before)}
 	}
 	s.mu.Unlock()
-	poke(s.tidy)
+	wake.Up(s.tidy)
 }
 
 // Park lets as many transfers wait for room without a slot as there are slots. It reports whether one more may wait.
@@ -206,7 +200,7 @@ func (s *Client) Look(at receiver.Shelf, open *wire.Message) {
 		s.looks[at] = open
 	}
 	s.mu.Unlock()
-	poke(s.read)
+	wake.Up(s.read)
 }
 
 // Trim has data removed that is not needed any more: numbers below below, or all where it is 0.
@@ -217,7 +211,7 @@ func (s *Client) Trim(at receiver.Shelf, below uint64) {
 	s.mu.Lock()
 	s.trims[at] = max(s.trims[at], below)
 	s.mu.Unlock()
-	poke(s.trim)
+	wake.Up(s.trim)
 }
 
 // Mark names the store, as it was seen last.

@@ -10,6 +10,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 )
 
 // Reading a shelf. The reader asks the queue manager for as many bytes as the link carries in about a second, in two
@@ -106,7 +107,7 @@ func (r *reader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEnd, er
 		}
 		select {
 		case <-r.read: // there may be others
-			poke(r.read)
+			wake.Up(r.read)
 			return false
 		default:
 			return r.cfg.Context.Err() == nil

@@ -255,11 +255,3 @@ func (d *Desk) MayChange(who Caller, owner string, own transfer.Authority) error
 func (c Caller) Changed(text string) audit.Record {
 	return audit.Record{Event: audit.Changed, Principal: c.Principal, Originator: &c.Originator, Text: text, Vouched: audit.Vouched{Author: c.Author}}
 }
-
-// Wake wakes the goroutine that waits for a channel with room for one.
-func Wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -33,7 +34,7 @@ func newKeeper(d duty.Desk) *keeper {
 
 // Commands make and cancel jobs.
 func (k *keeper) Commands() map[wire.Kind]duty.Command {
-	changed := func() { duty.Wake(k.changed) }
+	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandPut:    {Needs: transfer.AuthSource, Do: k.put, Done: changed},
 		CommandCancel: {Needs: transfer.AuthNone, Do: k.cancel, Done: changed}, // cancel asks for more

@@ -8,6 +8,7 @@ import (
 	"ferry/internal/automation/call"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -25,7 +26,7 @@ func newKeeper(d duty.Desk) *keeper { return &keeper{d, make(chan struct{}, 1)} 
 
 // Commands make and cancel calls.
 func (k *keeper) Commands() map[wire.Kind]duty.Command {
-	changed := func() { duty.Wake(k.changed) }
+	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandRun:    {Needs: transfer.AuthProgram, Do: k.put, Done: changed},
 		CommandCancel: {Needs: transfer.AuthNone, Do: k.cancel, Done: changed}, // cancel asks for more

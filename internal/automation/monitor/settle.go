@@ -4,8 +4,8 @@ import (
 	"path"
 	"time"
 
-	"ferry/internal/automation/duty"
 	"ferry/internal/place/local/walk"
+	"ferry/internal/sys/wake"
 )
 
 // maxSightings is the number of files that may wait, in memory, until they are unchanged; others begin when there is
@@ -130,7 +130,7 @@ func (r *runner) came(dir, name string, is notice) {
 		return
 	case noticeMade:
 		if at == r.awaited {
-			duty.Wake(r.wake)
+			wake.Up(r.wake)
 		}
 		return
 	}
@@ -140,5 +140,5 @@ func (r *runner) came(dir, name string, is notice) {
 	if is == noticeMoved && len(r.moved) < maxSightings {
 		r.moved[at] = r.begun
 	}
-	duty.Wake(r.wake)
+	wake.Up(r.wake)
 }

@@ -11,6 +11,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -41,7 +42,7 @@ func newKeeper(d duty.Desk) *keeper {
 
 // Commands make and remove schedules.
 func (k *keeper) Commands() map[wire.Kind]duty.Command {
-	changed := func() { duty.Wake(k.changed) }
+	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandPut:    {Needs: transfer.AuthSchedule, Do: k.put, Done: changed},
 		CommandRemove: {Needs: transfer.AuthNone, Do: k.remove, Done: changed}, // remove asks for more

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 )
 
@@ -139,7 +139,7 @@ func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 			delete(k.agenda, name)
 		}
 	}
-	duty.Wake(k.claimed)
+	wake.Up(k.claimed)
 	return nil
 }
 
