@@ -1,8 +1,16 @@
 package translate
 
 import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"ferry/internal/automation/monitor"
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
