@@ -77,7 +77,7 @@ test: ## run all tests but those of test-clusters
 CLUSTERED := ^(TestQueuesOfACluster|TestAQueueManagerOfThreeGoes|TestAQueueManagerIsTakenOut|TestQueueManagersAreRestartedInTurn|TestNothingIsQueuedWithoutALeader|TestStandbyTakesOver|TestStandbyTakesOverFromOneThatIsCutOff|TestAPausedInstanceWakesAfterTheTakeover|TestLossInACluster|TestAQueueThatAllHaveLost|TestThreeAreOne|TestAllThreeComeBack|TestAMemberOpensItsStoreAnew|TestAMemberIsRemoved|TestOneAnswerInACluster|TestRevokedEverywhere)$$
 
 test-clusters: ## run the tests of several queue managers and of standbys, which make test leaves out
-	$(TESTS) -run '$(CLUSTERED)' ./test/flow ./internal/qmgr
+	$(TESTS) -run '$(CLUSTERED)' ./test/flow ./internal/qmgr/server
 
 # The detector slows a test down by five to ten times. It is run a few packages at a time, so that
 # no test waits for a processor until it gives up. The named file has the reason of each report that is left out.
@@ -90,7 +90,7 @@ race: cc ## run all tests under the race detector (needs a C compiler)
 
 # RACED are the packages in which goroutines meet; the one that takes longest begins first. RACE_SKIPPED are their tests that take longest under the
 # detector and are left to make race: -skip has go test leave them out, and the first line names them.
-RACED        := ./internal/qmgr ./internal/ledger ./internal/place/local/... ./internal/agent ./internal/lane/... ./internal/sender ./internal/receiver ./internal/coordination
+RACED        := ./internal/qmgr/... ./internal/ledger ./internal/place/local/... ./internal/agent/... ./internal/lane/... ./internal/sender/... ./internal/receiver/... ./internal/coordination
 RACE_SKIPPED := ^(TestLossInACluster|TestAQueueThatAllHaveLost|TestAllThreeComeBack|TestAMemberIsRemoved|TestThreeAreOne|TestAMemberOpensItsStoreAnew|TestOneAnswerInACluster|TestRevokedEverywhere|TestPartsThatNobodyClaims|TestDamageIsFound|TestCommitEveryCallFails|TestAskedInAnyOrder|TestMalformedCommandsCostLittle)$$
 
 race-short: cc ## the race detector on the packages in which goroutines meet (needs a C compiler)

@@ -30,6 +30,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/sys/failpoint"
@@ -262,7 +263,7 @@ func (a *Agent) listen() error {
 	return nil
 }
 
-func (a *Agent) consume(q qmgr.Queue, h func(qmgr.Delivery)) {
+func (a *Agent) consume(q streams.Queue, h func(qmgr.Delivery)) {
 	if err := a.conn.Consume(a.ctx, q, h); err != nil && a.ctx.Err() == nil {
 		a.log.Error("stopped reading a queue", "queue", q.Filter, "error", err)
 	}

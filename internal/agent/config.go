@@ -11,7 +11,8 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place/local/disk"
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/policy"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/descriptor"
@@ -132,16 +133,16 @@ func (c *Config) carved() []string {
 func (c *Config) scratch() string { return filepath.Join(c.Dir, "names") }
 
 // lasting makes a queue's consumer last for the time that the agent may be away.
-func (c *Config) lasting(q qmgr.Queue) qmgr.Queue {
+func (c *Config) lasting(q streams.Queue) streams.Queue {
 	if c.Streams != nil {
-		q.Idle = qmgr.PipeIdle
+		q.Idle = errands.PipeIdle
 	}
 	return q
 }
 
-func (c *Config) commands() qmgr.Queue { return c.lasting(qmgr.Commands(c.Name)) }
+func (c *Config) commands() streams.Queue { return c.lasting(streams.Commands(c.Name)) }
 
-func (c *Config) controls() qmgr.Queue { return c.lasting(qmgr.Controls(c.Name)) }
+func (c *Config) controls() streams.Queue { return c.lasting(streams.Controls(c.Name)) }
 
 // acceptable checks a request that was read. It must be for this agent, and contain nothing that no agent supports.
 // rest are the items of its parts.

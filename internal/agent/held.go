@@ -11,7 +11,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	placequeue "ferry/internal/place/queue"
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
@@ -45,7 +45,7 @@ type heldRecord struct {
 // due reports whether half of the span of a hold has passed, or the clock was put back.
 func (r *heldRecord) due(now time.Time) bool {
 	since := now.Sub(r.Held)
-	return since < 0 || since >= qmgr.HoldSpan/2
+	return since < 0 || since >= streams.HoldSpan/2
 }
 
 func (h *heldBook) drawer(t *ledger.Tx) ledger.Drawer { return ledger.DrawerOf(t, "held") }

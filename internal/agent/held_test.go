@@ -13,7 +13,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	placequeue "ferry/internal/place/queue"
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -112,7 +112,7 @@ func (h *keptQueue) Count(context.Context, wire.QueueSpan) (messages, bytes uint
 }
 
 func (h *keptQueue) Hold(_ context.Context, _ wire.QueueSpan, id transfer.ID) error {
-	h.until[id] = time.Now().Add(qmgr.HoldSpan)
+	h.until[id] = time.Now().Add(streams.HoldSpan)
 	return h.answer()
 }
 
@@ -122,7 +122,7 @@ func (h *keptQueue) Renew(_ context.Context, _ transfer.QueueName, id transfer.I
 	}
 	h.renewed++
 	if h.held(id) {
-		h.until[id] = time.Now().Add(qmgr.HoldSpan)
+		h.until[id] = time.Now().Add(streams.HoldSpan)
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func TestHoldsOfAnAgentThatIsGoneEnd(t *testing.T) {
 		id := h.begin(1)[0]
 		h.runs(30*time.Hour, func() {})
 		ends := h.m.until[id]
-		if left := time.Until(ends); left < qmgr.HoldSpan/2 || left > qmgr.HoldSpan {
+		if left := time.Until(ends); left < streams.HoldSpan/2 || left > streams.HoldSpan {
 			h.t.Errorf("after 30 hours the messages are held for another %s", left)
 		}
 		<-time.After(time.Until(ends) - 1)
@@ -257,7 +257,7 @@ func TestHoldsOfAnAgentThatIsGoneEnd(t *testing.T) {
 func TestAPassOverHoldsIsBounded(t *testing.T) {
 	tellHeld(t, func(h *heldStory) {
 		all := h.begin(3*heldAsked + 1)
-		<-time.After(qmgr.HoldSpan / 2)
+		<-time.After(streams.HoldSpan / 2)
 		h.put(transfer.Failed, all[:heldAsked]...)
 		h.m.away = true
 		h.runs(time.Minute, func() {})
@@ -274,7 +274,7 @@ func TestAPassOverHoldsIsBounded(t *testing.T) {
 			h.t.Errorf("%d were renewed, and %d are held", h.m.renewed, len(h.m.until))
 		}
 		for _, id := range all[heldAsked:] {
-			if left := time.Until(h.m.until[id]); left < qmgr.HoldSpan-time.Hour {
+			if left := time.Until(h.m.until[id]); left < streams.HoldSpan-time.Hour {
 				h.t.Fatalf("messages are held for another %s", left)
 			}
 		}

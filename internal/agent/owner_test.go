@@ -12,6 +12,8 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -20,7 +22,7 @@ import (
 type stage struct {
 	*testing.T
 	ctx    context.Context
-	server *qmgr.Server
+	server *server.Server
 	conn   *qmgr.Conn
 }
 
@@ -29,7 +31,7 @@ func newStage(t *testing.T) *stage {
 	t.Cleanup(cancel)
 	s := &stage{T: t, ctx: ctx}
 	var err error
-	if s.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if s.server, err = server.Start(ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.server.Shutdown)
@@ -304,8 +306,8 @@ func TestAgentsOfOneNameAtBothEndsOfAChannel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	log := slog.New(slog.DiscardHandler)
-	manager := func(name string, to ...qmgr.Channel) *qmgr.Server {
-		server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: log})
+	manager := func(name string, to ...channel.Channel) *server.Server {
+		server, err := server.Start(ctx, server.Config{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to, Log: log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,13 +315,13 @@ func TestAgentsOfOneNameAtBothEndsOfAChannel(t *testing.T) {
 		return server
 	}
 	one := manager("ONE")
-	two := manager("TWO", qmgr.Channel{Name: "ONE", URL: "nats://" + one.Channels().Addr()})
+	two := manager("TWO", channel.Channel{Name: "ONE", URL: "nats://" + one.Channels().Addr()})
 	type started struct {
 		a   *agent.Agent
 		err error
 	}
 	came := make(chan started, 2)
-	for _, server := range []*qmgr.Server{one, two} {
+	for _, server := range []*server.Server{one, two} {
 		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: server.URL(), Name: "ALPHA", Log: log})
 		if err != nil {
 			t.Fatal(err)

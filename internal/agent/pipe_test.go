@@ -10,6 +10,7 @@ import (
 	"ferry/internal/place/pipe"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -38,7 +39,7 @@ func TestAPipeEndsWithItsTransfer(t *testing.T) {
 	a, err := agent.Start(s.ctx, agent.Config{Name: name, Dir: s.dir, Log: slog.New(slog.DiscardHandler), Direct: agent.Direct{Mode: agent.DirectOff},
 		Streams: &agent.Streams{Source: pipe.NewSource(strings.NewReader("")), Target: pipe.Nowhere{}, Transfer: id}}, conn)
 	s.must(err)
-	queues := []qmgr.Queue{qmgr.Commands(name), qmgr.Controls(name)}
+	queues := []streams.Queue{streams.Commands(name), streams.Controls(name)}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for _, q := range queues {

@@ -15,6 +15,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -60,7 +61,7 @@ func sceneOf(t *testing.T, cfg agent.Config) *scene {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	quiet := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: quiet})
+	server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"ferry/internal/automation/duty"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/enrol"
@@ -38,7 +39,7 @@ type trusted struct {
 	*testing.T
 	ctx     context.Context
 	net     *authority.Authority
-	server  *qmgr.Server
+	server  *server.Server
 	master  *qmgr.Conn // the queue manager's own
 	user    *qmgr.Conn
 	alpha   *identity.Identity
@@ -57,7 +58,7 @@ func newTrusted(t *testing.T) *trusted {
 	claims, err := s.net.Claims()
 	s.must(err)
 	manager := authoritytest.Identity(t, s.net, identity.Manager, "QM", roles.Manager)
-	s.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Guard: &qmgr.Guard{Identity: manager, Claims: claims}})
+	s.server, err = server.Start(ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Guard: &server.Guard{Identity: manager, Claims: claims}})
 	s.must(err)
 	t.Cleanup(s.server.Shutdown)
 	s.manager, s.master = manager, s.connect(manager)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/security/access"
 	"ferry/internal/security/trust"
 	"ferry/internal/transfer"
@@ -36,12 +37,12 @@ const (
 
 // upAnswer is the answer to an upQuestion.
 type upAnswer struct {
-	V        int                 `json:"v"`
-	Agents   map[string]bool     `json:"agents"`             // name, ready
-	Starting bool                `json:"starting,omitempty"` // coordination has not been started yet
-	Degraded string              `json:"degraded,omitempty"` // why coordination does not run
-	Channels []qmgr.ChannelState `json:"channels,omitempty"`
-	Error    *transfer.Error     `json:"error,omitempty"`
+	V        int                    `json:"v"`
+	Agents   map[string]bool        `json:"agents"`             // name, ready
+	Starting bool                   `json:"starting,omitempty"` // coordination has not been started yet
+	Degraded string                 `json:"degraded,omitempty"` // why coordination does not run
+	Channels []channel.ChannelState `json:"channels,omitempty"`
+	Error    *transfer.Error        `json:"error,omitempty"`
 }
 
 // maxUpQuestion bounds a question, in bytes.
@@ -50,7 +51,7 @@ const maxUpQuestion = 4 << 10
 // An upDesk answers for the process of `ferry up`.
 type upDesk struct {
 	conn  *qmgr.Conn
-	links *qmgr.Channels
+	links *channel.Channels
 	rules func() (*trust.Document, error) // nil: no rules, and all changes are allowed
 	ready map[string]*atomic.Bool         // agents
 	begun atomic.Bool                     // coordination has been started, or is not to be
@@ -58,7 +59,7 @@ type upDesk struct {
 }
 
 // openDesk answers for as long as the connection is there.
-func openDesk(conn *qmgr.Conn, links *qmgr.Channels, rules func() (*trust.Document, error), names []string) (*upDesk, error) {
+func openDesk(conn *qmgr.Conn, links *channel.Channels, rules func() (*trust.Document, error), names []string) (*upDesk, error) {
 	d := &upDesk{conn: conn, links: links, rules: rules, ready: map[string]*atomic.Bool{}}
 	for _, n := range names {
 		d.ready[n] = new(atomic.Bool)
@@ -265,9 +266,9 @@ func newChannelChange(verb string, op upOp, short, said string) *cobra.Command {
 }
 
 // channelsDown are the channels that this queue manager dials and that are neither up nor stopped.
-func channelsDown(all []qmgr.ChannelState) (down []string) {
+func channelsDown(all []channel.ChannelState) (down []string) {
 	for _, s := range all {
-		if s.State == qmgr.ChannelConnecting {
+		if s.State == channel.ChannelConnecting {
 			down = append(down, "channel "+s.Name+" is not up: "+cmp.Or(s.Reason, "it was not tried yet"))
 		}
 	}

@@ -10,16 +10,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/cluster"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 	"ferry/internal/transfer"
 )
 
 // member returns the cluster of `ferry up`; nil: it is a member of none.
-func (u *upFlags) member() *qmgr.Cluster {
+func (u *upFlags) member() *cluster.Cluster {
 	if u.cluster == "" {
 		return nil
 	}
-	return &qmgr.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
+	return &cluster.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
 }
 
 // checkCluster refuses flags that contradict each other about a cluster.
@@ -49,7 +52,7 @@ func managerLives(ctx context.Context, conn *qmgr.Conn, name string) bool {
 	if err != nil {
 		return conn.Healthy(ctx) == nil && conn.Facts().ServerName == name
 	}
-	return slices.ContainsFunc(all, func(m qmgr.Member) bool { return m.Name == name && m.Up })
+	return slices.ContainsFunc(all, func(m streams.Member) bool { return m.Name == name && m.Up })
 }
 
 // catchUp asks for the trust document of the network's authority each time that this member of a cluster has been
@@ -82,7 +85,7 @@ const catchUpLook = 5 * time.Second
 
 // awaitCluster waits until a queue manager can store data. In a cluster that takes most of its members. Services that
 // need no queue, such as a token for the next member, run before.
-func awaitCluster(ctx context.Context, cmd *cobra.Command, server *qmgr.Server) error {
+func awaitCluster(ctx context.Context, cmd *cobra.Command, server *server.Server) error {
 	return server.WaitQuorum(ctx, func(why string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queue manager %s listens at %s, %s\n", server.Name(), server.URL(), printable(why))
 	})

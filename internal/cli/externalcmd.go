@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -34,7 +36,7 @@ have the server read it (nats-server --signal reload).`,
 			"  ferry authority run --external --dir /var/lib/ferry-authority --network nats://hub:4222",
 		Args: oneArg("the directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e := qmgr.External{Name: name, Listen: listen, Identity: identityDir}
+			e := server.External{Name: name, Listen: listen, Identity: identityDir}
 			e.Cluster = cluster.member()
 			if err := cluster.checkCluster(); err != nil {
 				return err
@@ -181,7 +183,7 @@ const errandsName = "errands"
 func (a *abroad) admit(c roles.Claims) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.last != nil && qmgr.SameClaims(*a.last, c) {
+	if a.last != nil && server.SameClaims(*a.last, c) {
 		return nil
 	}
 	jwt, seed, err := a.h.SystemUser(time.Hour)
@@ -190,7 +192,7 @@ func (a *abroad) admit(c roles.Claims) error {
 	}
 	ctx, cancel := context.WithTimeout(a.h.ctx, admitWait)
 	defer cancel()
-	f, err := qmgr.AdmitExternal(ctx, a.url, a.h.self, qmgr.SystemUser{JWT: jwt, Seed: seed}, c)
+	f, err := qmgr.AdmitExternal(ctx, a.url, a.h.self, errands.SystemUser{JWT: jwt, Seed: seed}, c)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identities"
@@ -275,7 +277,7 @@ func (h *home) lives(name identity.Name) error {
 }
 
 // guard returns the guard of the queue manager: its identity, the claims and the rules for connections.
-func (h *home) guard(name string) (*qmgr.Guard, error) {
+func (h *home) guard(name string) (*server.Guard, error) {
 	var err error
 	if h.qm, err = h.issue(filepath.Join(h.dir, identitiesDir, "qm"), identity.Manager, name, roles.Manager); err != nil {
 		return nil, err
@@ -292,12 +294,12 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 		return nil, err
 	}
 	rules := &queueRules{document: h.document}
-	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep, May: rules.may, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
+	return &server.Guard{Identity: h.qm, Claims: claims, Keep: keep, May: rules.may, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
 }
 
 // attend has the authority answer until stop, over the queue manager and, while a token is open, at the address
 // enrolAt; "": the port after the queue manager's.
-func (h *home) attend(server *qmgr.Server, listen, enrolAt string) error {
+func (h *home) attend(server *server.Server, listen, enrolAt string) error {
 	var err error
 	if h.enrol, err = nextPort(enrolAt, listen, server.URL()); err != nil {
 		return err
@@ -338,7 +340,7 @@ func (h *home) serve(w *way) error {
 	}
 	seen := map[string]heard{}
 	unsubscribe, err := w.conn.Subscribe(wire.AllManagers, func(m qmgr.Message) {
-		token, now := wire.LastToken(m.Subject), heard{qmgr.InstanceOf(m.Data), time.Now()}
+		token, now := wire.LastToken(m.Subject), heard{forward.InstanceOf(m.Data), time.Now()}
 		was, known := seen[token]
 		if known || len(seen) < maxManagersSeen {
 			seen[token] = now
@@ -366,7 +368,7 @@ const (
 
 // caller returns the configuration for the connection of a service in this process to its queue manager. Where there
 // are no identities it connects as token. name is the name of the agent, for an agent.
-func (h *home) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
+func (h *home) caller(server *server.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if h == nil {
 		return cc, nil

@@ -13,6 +13,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identities"
 	"ferry/internal/security/identity"
@@ -34,7 +35,7 @@ type outpost struct {
 	held  *trust.Holder // of rules documents
 	tasks sync.WaitGroup
 
-	server *qmgr.Server
+	server *server.Server
 	conn   *qmgr.Conn // the queue manager's own
 
 	mu  sync.Mutex
@@ -45,7 +46,7 @@ type outpost struct {
 const fileNote = "trust.note"
 
 // outpost starts a queue manager that has joined a network.
-func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, log logT) (house, *qmgr.Server, error) {
+func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, log logT) (house, *server.Server, error) {
 	o := &outpost{log: log, dir: u.dir}
 	o.ctx, o.end = context.WithCancel(ctx)
 	guard, err := o.open(cmd, u.name, u.join)
@@ -56,7 +57,7 @@ func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, 
 	cfg, err := u.server(clients, log)
 	if err == nil {
 		cfg.Guard = guard
-		o.server, err = qmgr.StartServer(ctx, cfg)
+		o.server, err = server.Start(ctx, cfg)
 	}
 	if err == nil {
 		err = o.attend(u.listen)
@@ -72,7 +73,7 @@ func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, 
 }
 
 // open reads the queue manager's identity, or joins the network. It returns the guard of the queue manager.
-func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, error) {
+func (o *outpost) open(cmd *cobra.Command, name, join string) (*server.Guard, error) {
 	path := filepath.Join(o.dir, identitiesDir, "qm")
 	if joining(join) {
 		if err := joinWith(o.ctx, cmd, join, path, identity.Manager, name, o.log); err != nil {
@@ -93,7 +94,7 @@ func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, erro
 			WithHint("give --name, or choose another state directory with --dir")
 	}
 	rules := &queueRules{document: o.document}
-	g := &qmgr.Guard{Identity: o.qm, Keep: func(c roles.Claims) error { return keepClaims(o.qm, c) }, May: rules.may}
+	g := &server.Guard{Identity: o.qm, Keep: func(c roles.Claims) error { return keepClaims(o.qm, c) }, May: rules.may}
 	data, err := o.qm.Claims()
 	if err == nil {
 		err = json.Unmarshal(data, &g.Claims)
@@ -233,7 +234,7 @@ func (o *outpost) attend(listen string) error {
 }
 
 // caller returns the configuration for the connection of a service in this process to its queue manager.
-func (o *outpost) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
+func (o *outpost) caller(server *server.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if role == identity.Manager {
 		cc.Identity = o.qm

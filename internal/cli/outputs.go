@@ -8,7 +8,8 @@ import (
 	"ferry/internal/client"
 	mftconfig "ferry/internal/mft/config"
 	"ferry/internal/node/config"
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/word"
@@ -112,6 +113,6 @@ var outputs = map[string]any{
 	"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{}, "audit_checked": checked{}, "audit_accepted": accepted{},
 	"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{},
 	"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{},
-	"call": callLine{}, "channel": qmgr.ChannelState{}, "code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
-	"import": importLine{}, "queue_manager": qmgr.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}, "schedule": scheduleLine{}, "job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}, "template": templateLine{}, "template_show": templateShown{},
+	"call": callLine{}, "channel": channel.ChannelState{}, "code_page": codePageRow{}, "data_set": datasetEntry{}, "setting": config.Effective{},
+	"import": importLine{}, "queue_manager": streams.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}, "schedule": scheduleLine{}, "job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}, "template": templateLine{}, "template_show": templateShown{},
 }

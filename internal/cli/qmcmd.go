@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -102,7 +103,7 @@ func newQMRm() *cobra.Command {
 }
 
 // members asks the queue manager that is reached for all of them.
-func (q *query) members(cmd *cobra.Command) ([]qmgr.Member, error) {
+func (q *query) members(cmd *cobra.Command) ([]streams.Member, error) {
 	if err := needURL(q.network); err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (q *query) members(cmd *cobra.Command) ([]qmgr.Member, error) {
 	return qmgr.Members(ctx, conn)
 }
 
-func memberState(m qmgr.Member) string {
+func memberState(m streams.Member) string {
 	switch {
 	case !m.Up:
 		return "AWAY"
@@ -132,7 +133,7 @@ func memberState(m qmgr.Member) string {
 	return "UP"
 }
 
-func showMember(w io.Writer, m qmgr.Member) {
+func showMember(w io.Writer, m streams.Member) {
 	row := func(what, is string) { fmt.Fprintf(w, "%-12s %s\n", what, or(printable(is), "-")) }
 	row("name", m.Name)
 	row("cluster", m.Cluster)

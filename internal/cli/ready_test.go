@@ -12,17 +12,18 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/trust"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // startManager starts a queue manager without identities, and connects to it as its own process does.
-func startManager(t *testing.T) (*qmgr.Server, *qmgr.Conn) {
+func startManager(t *testing.T) (*server.Server, *qmgr.Conn) {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir())
 	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(t.Context(), qmgr.ServerConfig{Name: "QM", Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
+	server, err := server.Start(t.Context(), server.Config{Name: "QM", Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func startManager(t *testing.T) (*qmgr.Server, *qmgr.Conn) {
 }
 
 // runReady runs `ferry ready`, and returns all that it has printed.
-func runReady(ctx context.Context, at *qmgr.Server, timeout time.Duration) (string, error) {
+func runReady(ctx context.Context, at *server.Server, timeout time.Duration) (string, error) {
 	var out bytes.Buffer
 	c := newReady()
 	c.SetOut(&out)

@@ -68,6 +68,8 @@ func (s *schemas) of(t reflect.Type) any {
 		name := path.Base(t.PkgPath()) + "." + t.Name()
 		if t.PkgPath() == "ferry/internal/cli" {
 			name = "ferry." + t.Name() // the schema is published under the program's name
+		} else if strings.HasPrefix(t.PkgPath(), "ferry/internal/qmgr/") {
+			name = "qmgr." + t.Name() // its packages are of no interest outside
 		}
 		if s.defs[name] == nil {
 			s.defs[name] = object{}

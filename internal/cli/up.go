@@ -19,6 +19,9 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
@@ -291,8 +294,8 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if u.stored = int64(n); u.stored < qmgr.MinMaxStored {
-			return transfer.Errorf(transfer.KindUsage, "--max-stored %s is too little; it begins at %s", u.maxStored, transfer.FormatBytes(qmgr.MinMaxStored))
+		if u.stored = int64(n); u.stored < streams.MinMaxStored {
+			return transfer.Errorf(transfer.KindUsage, "--max-stored %s is too little; it begins at %s", u.maxStored, transfer.FormatBytes(streams.MinMaxStored))
 		}
 	}
 	if u.dir == "" {
@@ -303,7 +306,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		u.dir = home
 	}
 	for _, text := range u.channels {
-		if _, err := qmgr.ParseChannel(text); err != nil {
+		if _, err := channel.ParseChannel(text); err != nil {
 			return err
 		}
 	}
@@ -461,14 +464,14 @@ func (u *upFlags) remark() string {
 
 // A house knows the services beside a queue manager. A nil home is a house without identities.
 type house interface {
-	caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (qmgr.ConnConfig, error)
+	caller(server *server.Server, token string, role identity.Role, name string, log logT) (qmgr.ConnConfig, error)
 	// document is the newest trust document; nil where there are no identities.
 	document() (*trust.Document, error)
 	stop()
 }
 
 // manager starts the queue manager and, unless it is insecure or elsewhere, the network's authority.
-func (u *upFlags) manager(ctx context.Context, cmd *cobra.Command, clients int, log logT) (house, *qmgr.Server, error) {
+func (u *upFlags) manager(ctx context.Context, cmd *cobra.Command, clients int, log logT) (house, *server.Server, error) {
 	if u.authority == "none" {
 		return u.outpost(ctx, cmd, clients, log)
 	}
@@ -476,10 +479,10 @@ func (u *upFlags) manager(ctx context.Context, cmd *cobra.Command, clients int, 
 }
 
 // server returns the configuration of the queue manager, without its guard.
-func (u *upFlags) server(clients int, log logT) (qmgr.ServerConfig, error) {
-	cfg := qmgr.ServerConfig{Name: u.name, Dir: filepath.Join(u.dir, "qm"), Listen: u.listen, MaxStored: u.stored, ChannelListen: u.channelListen, Clients: clients, Cluster: u.member(), Log: log}
+func (u *upFlags) server(clients int, log logT) (server.Config, error) {
+	cfg := server.Config{Name: u.name, Dir: filepath.Join(u.dir, "qm"), Listen: u.listen, MaxStored: u.stored, ChannelListen: u.channelListen, Clients: clients, Cluster: u.member(), Log: log}
 	for _, text := range u.channels {
-		c, err := qmgr.ParseChannel(text)
+		c, err := channel.ParseChannel(text)
 		if err != nil {
 			return cfg, err
 		}
@@ -489,7 +492,7 @@ func (u *upFlags) server(clients int, log logT) (qmgr.ServerConfig, error) {
 }
 
 // founded starts a queue manager with the authority beside it.
-func (u *upFlags) founded(ctx context.Context, clients int, log logT) (h *home, server *qmgr.Server, err error) {
+func (u *upFlags) founded(ctx context.Context, clients int, log logT) (h *home, manager *server.Server, err error) {
 	cfg, err := u.server(clients, log)
 	if err != nil {
 		return nil, nil, err
@@ -499,27 +502,27 @@ func (u *upFlags) founded(ctx context.Context, clients int, log logT) (h *home, 
 		if err := forgetAddresses(u.listen); err != nil {
 			return nil, nil, err
 		}
-		server, err = qmgr.StartServer(ctx, cfg)
-		return nil, server, err
+		manager, err = server.Start(ctx, cfg)
+		return nil, manager, err
 	}
 
 	if h, err = openHome(ctx, u.dir, log); err != nil {
 		return nil, nil, err
 	}
 	if cfg.Guard, err = h.guard(u.name); err == nil {
-		server, err = qmgr.StartServer(ctx, cfg)
+		manager, err = server.Start(ctx, cfg)
 	}
 	if err == nil {
-		err = h.attend(server, u.listen, u.enrol)
+		err = h.attend(manager, u.listen, u.enrol)
 	}
 	if err != nil {
 		h.stop()
-		if server != nil {
-			server.Shutdown()
+		if manager != nil {
+			manager.Shutdown()
 		}
 		return nil, nil, err
 	}
-	return h, server, nil
+	return h, manager, nil
 }
 
 // agentRoots reads specifications NAME=ROOT. The names keep the order of their first occurrence.

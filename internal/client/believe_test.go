@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -101,7 +102,7 @@ func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
 	conn := network(ctx, t)("ALPHA")
 	s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
-	go conn.Consume(ctx, qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
+	go conn.Consume(ctx, streams.Queue{Stream: streams.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
 		m, err := wire.DecodeSubmit(d.Data)
 		if err != nil {
 			t.Error(err)

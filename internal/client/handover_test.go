@@ -14,6 +14,8 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -86,7 +88,7 @@ func (s *lossyLine) pass(to, from net.Conn, seen func([]byte) (lost bool)) {
 // to coordination.
 type desk struct {
 	*testing.T
-	server *qmgr.Server
+	server *server.Server
 	told   atomic.Int64 // how often coordination was told of a transfer that waits
 	sub    *client.Client
 	q      *transfer.Request
@@ -95,7 +97,7 @@ type desk struct {
 func newDesk(t *testing.T, ctx context.Context, line func(addr string) string) *desk {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
+	server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,13 +242,13 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 			during, stop := context.WithCancel(ctx)
 			defer stop()
 			got, controlled := make(chan struct{}, 8), make(chan struct{}, 1)
-			go agent.Consume(ctx, qmgr.Commands("ALPHA"), func(m qmgr.Delivery) { m.Ack(); got <- struct{}{} })
+			go agent.Consume(ctx, streams.Commands("ALPHA"), func(m qmgr.Delivery) { m.Ack(); got <- struct{}{} })
 			if _, err := agent.Subscribe(wire.AllAsks("ALPHA"), func(m qmgr.Message) {
 				agent.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version}))
 			}); err != nil {
 				t.Fatal(err)
 			}
-			go agent.Consume(ctx, qmgr.Controls("ALPHA"), func(m qmgr.Delivery) {
+			go agent.Consume(ctx, streams.Controls("ALPHA"), func(m qmgr.Delivery) {
 				if c, err := wire.DecodeControl(m.Data); err == nil && c.Kind == wire.ControlWithdraw {
 					agent.Publish(c.Reply, wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID}))
 				}

@@ -10,6 +10,8 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -25,7 +27,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 	agent := connect("agent")
 	var stored, said atomic.Int64
 	var lose, take atomic.Bool
-	go agent.Consume(ctx, qmgr.Queue{Stream: qmgr.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
+	go agent.Consume(ctx, streams.Queue{Stream: streams.StreamCommand, Durable: "command-ALPHA", Filter: wire.AllCommands("ALPHA")}, func(d qmgr.Delivery) {
 		s, err := wire.DecodeSubmit(d.Data)
 		if err != nil {
 			t.Error(err)
@@ -103,7 +105,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 func network(ctx context.Context, t *testing.T) (connect func(name string) *qmgr.Conn) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
+	server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -138,7 +138,7 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 func (s *submission) away(ctx context.Context) withdrawal {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	at, err := s.Conn.Standing(ctx, qmgr.Commands(s.q.Source))
+	at, err := s.Conn.Standing(ctx, streams.Commands(s.q.Source))
 	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.Clock.Now().Sub(s.began)
 	// A queue manager that has been away may have lost the reader's position.
 	if s.copies.doubt || !never || s.Conn.Lost() != s.lost {

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -37,7 +38,7 @@ func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 			take := func(n int) {
 				reading, stop := context.WithCancel(ctx)
 				defer stop()
-				agent.Consume(reading, qmgr.Commands("ALPHA"), func(d qmgr.Delivery) {
+				agent.Consume(reading, streams.Commands("ALPHA"), func(d qmgr.Delivery) {
 					d.Ack()
 					if n--; n == 0 {
 						stop()
@@ -53,7 +54,7 @@ func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 				take(c.before)
 				// The age of the agent's reader is compared with that of the request, less the time of the answer.
 				until(t, "the reader is much older than the request will be", func() bool {
-					at, err := conn.Standing(ctx, qmgr.Commands("ALPHA"))
+					at, err := conn.Standing(ctx, streams.Commands("ALPHA"))
 					return err == nil && at.Age > 2*time.Second
 				})
 			}

@@ -19,6 +19,7 @@ import (
 	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/clock"
@@ -193,7 +194,7 @@ func (s *Service) listen(ctx context.Context) error {
 	s.wg.Go(func() { s.relieve(ctx) })
 	s.wg.Go(func() { watchQueues(ctx, s) })
 	s.wg.Go(func() {
-		q := qmgr.Events()
+		q := streams.Events()
 		if err := s.conn.Consume(ctx, q, s.batch); err != nil && ctx.Err() == nil {
 			s.cfg.Log.Error("audit batches are no longer read", "error", err)
 		}

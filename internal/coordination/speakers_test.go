@@ -14,6 +14,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -58,7 +59,7 @@ func newStageOf(t *testing.T, cfg coordination.Config) *stage {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	quiet := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: quiet})
+	server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

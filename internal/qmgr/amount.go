@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"sync"
 	"time"
+
+	"ferry/internal/qmgr/errands"
 )
 
 // Limits of an amount.
@@ -25,15 +27,6 @@ const (
 	amountGrows = 4 // times as much as before, at most
 )
 
-// slowest is the rate of the slowest link that must work, in bytes of messages a second: a quarter of it is for headers
-// and other messages.
-const slowest = 64e3 / 8 * 3 / 4
-
-// Slowest returns the time that so many bytes take on the slowest link.
-func Slowest(bytes int) time.Duration {
-	return time.Duration(float64(bytes) / slowest * float64(time.Second))
-}
-
 // The amounts of a Conn.
 type amounts struct {
 	taken, given  amount // of application queues
@@ -46,7 +39,7 @@ func newAmounts() amounts {
 
 // Room returns the largest size in bytes for the answer to a Request: as many bytes as the link carries in about two
 // seconds, by the measurements of earlier answers.
-func Room(c *Conn) int { return c.amounts.heard.bytes(maxAnswer) }
+func Room(c *Conn) int { return c.amounts.heard.bytes(errands.MaxAnswer) }
 
 // Batch returns the largest size in bytes for a message to be stored: as many bytes as the link carries in about two
 // seconds, by the measurements of earlier messages.

@@ -16,11 +16,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/time/rate"
 
-	"ferry/internal/content/compress"
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/own"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/qmgr/tap"
 	"ferry/internal/security/identity"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 )
@@ -33,7 +36,7 @@ const (
 // ConnConfig names the queue manager to connect to, and the identity of the connection.
 type ConnConfig struct {
 	URL    string      // nats://HOST:PORT, or several with commas between for a cluster
-	Server *Server     // instead of URL: the queue manager of this process (bindings mode)
+	Server Local       // instead of URL: the queue manager of this process (bindings mode)
 	Name   string      // shown to the queue manager's operator; default "ferry"
 	Self   string      // the token for its questions and answers; default: that of Name
 	TCP    tcp.Options // of the connections over TCP
@@ -69,46 +72,41 @@ type ConnConfig struct {
 	libraryTLS *tls.Config // of the library, on top of the tap; for measuring
 }
 
+// A Local is the queue manager of this process.
+type Local interface {
+	Name() string
+	Host() string // its address for other hosts; "" for every address of the host
+	InProcessConn() (net.Conn, error)
+	About() errands.About
+	// Quorum returns an error if messages can neither be stored nor delivered at present.
+	Quorum() error
+	// Notice has the queue manager called degraded for an hour.
+	Notice(finding string)
+}
+
 // A Conn is the connection to a queue manager: a control and a data connection, and one
 // for bulk data once it is needed. They come back by themselves for as long as the Conn is not closed.
 // All methods may be called from any goroutine. Messages other than those of
 // PublishData travel compressed where that makes them smaller (compress.Messages) and
 // packRate allows, answers at any rate, and are handed out plain.
 type Conn struct {
-	cfg     ConnConfig
-	where   string // names the queue manager in sentences
-	secret  string // of its inboxes; no two Conns share one
-	inboxes atomic.Uint64
+	cfg  ConnConfig
+	base *link.Base
 
-	control, data *link
+	control, data *link.Link
 	bulk          bulk
 	placing       placing
 	amounts       amounts
-	keeper        keeper
-	packer        packer
-
-	ctx   context.Context // ends with Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
+	keeper        streams.Keeper
 
 	ensuring sync.Mutex // one Ensure at a time
 	witness  *witness
-	findings findings
-	unstored atomic.Pointer[string]         // why the last message was not stored
-	passing  atomic.Pointer[string]         // the present faults of the cluster
-	stray    atomic.Pointer[transfer.Error] // the queue manager at the address is of another network; nil: it is not
+	findings streams.Findings
+	unstored atomic.Pointer[string] // why the last message was not stored
+	passing  atomic.Pointer[string] // the present faults of the cluster
 	doubting atomic.Bool
 
-	mu    sync.Mutex
-	facts Facts
-	links changes
-	wake  chan struct{}
-}
-
-// changes count how often the control and the data connection came up, and were lost.
-type changes struct {
-	ups, downs int
-	why        error // of the last loss
+	facts Facts // guarded by mu
 }
 
 // Connect connects to a queue manager and makes the streams that are missing.
@@ -123,7 +121,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	}
 	cfg.Self = cmp.Or(cfg.Self, transfer.Token(cfg.Name))
 	if cfg.Server != nil {
-		cfg.Timeout = cmp.Or(cfg.Timeout, ownTimeout)
+		cfg.Timeout = cmp.Or(cfg.Timeout, own.Timeout)
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultConnectTimeout)
 	cfg.times = cmp.Or(cfg.times, defaultTimes)
@@ -137,32 +135,32 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	}
 	cfg.URL = shuffled(cfg.URL)
 
-	c := &Conn{cfg: cfg, where: where, secret: newSecret(), wake: make(chan struct{}, 1), witness: newWitness(),
-		packer: packer{rate.NewLimiter(packRate, packRate)}, amounts: newAmounts()}
+	c := &Conn{cfg: cfg, witness: newWitness(), amounts: newAmounts(),
+		base: link.NewBase(link.Config{Name: cfg.Name, Self: cfg.Self, URL: cfg.URL, Local: cfg.Server, TCP: cfg.TCP, TLS: cfg.TLS, LibraryTLS: cfg.libraryTLS, Identity: cfg.Identity, JWTs: cfg.jwts,
+			OnRefused: cfg.OnRefused, Log: cfg.Log}, where)}
 	c.passing.Store(new(string))
-	c.ctx, c.end = context.WithCancel(context.Background())
-	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
-	c.bulk.link = newLink(c, roleBulk)
+	c.control, c.data = link.NewLink(c.base, link.RoleControl), link.NewLink(c.base, link.RoleData)
+	c.bulk.c, c.bulk.link = c, link.NewLink(c.base, link.RoleBulk)
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
-	c.keeper = library{js: c.control.js, ackWait: cfg.times.ackWait}
+	c.keeper = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
 		c.keeper = asker{c}
 	}
-	c.background(func() { follow(c) })
+	c.base.Background(func() { follow(c) })
 	if err := c.first(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
 
 	c.learn(ctx)
-	c.background(c.notify)
+	c.base.Background(c.notify)
 	if a, ok := c.keeper.(asker); ok {
-		c.background(func() { c.placing.keep(a) })
+		c.base.Background(func() { c.placing.keep(a) })
 	}
-	for _, l := range links(c) {
-		c.background(func() { c.watch(l) })
+	for _, l := range linksOf(c) {
+		c.base.Background(func() { c.watch(l) })
 	}
 	return c, nil
 }
@@ -173,7 +171,7 @@ func (c *Conn) LocalHost() string {
 	if c.cfg.Server != nil {
 		return c.cfg.Server.Host()
 	}
-	if s := c.data.socket.Load(); s != nil {
+	if s := c.data.Socket.Load(); s != nil {
 		if t, ok := s.LocalAddr().(*net.TCPAddr); ok {
 			return t.IP.String()
 		}
@@ -189,21 +187,12 @@ func (cfg *ConnConfig) jwts() identity.JWTs {
 	return cfg.Identity.JWTs()
 }
 
-// background runs f in a goroutine that Close waits for.
-func (c *Conn) background(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() == nil {
-		c.tasks.Go(f)
-	}
-}
-
-// links returns the connections of a Conn.
-func links(c *Conn) []*link {
+// linksOf returns the connections of a Conn.
+func linksOf(c *Conn) []*link.Link {
 	if c.data == c.control {
-		return []*link{c.control}
+		return []*link.Link{c.control}
 	}
-	return []*link{c.control, c.data}
+	return []*link.Link{c.control, c.data}
 }
 
 // place checks the address of the configuration and describes it, without secrets.
@@ -249,9 +238,9 @@ func (c *Conn) first(ctx context.Context) error {
 		}
 		// A server that is shutting down has no JetStream either, but not for
 		// long.
-		if errors.Is(err, errNoJetStream) {
+		if errors.Is(err, streams.ErrNoJetStream) {
 			if bare++; bare > 1 {
-				return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s has no JetStream; Ferry's command queue needs it", c.where).
+				return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s has no JetStream; Ferry's command queue needs it", c.base.Where).
 					WithHint("start it with -js")
 			}
 		}
@@ -263,9 +252,9 @@ func (c *Conn) first(ctx context.Context) error {
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
-		c.cfg.Log.Debug("no queue manager yet", slog.String("at", c.where), slog.Any("error", err))
-		if sleep(ctx, connectPause, nil) {
-			return noManager(ctx, c.where, last)
+		c.cfg.Log.Debug("no queue manager yet", slog.String("at", c.base.Where), slog.Any("error", err))
+		if sleep.For(ctx, connectPause, nil) {
+			return noManager(ctx, c.base.Where, last)
 		}
 	}
 }
@@ -274,9 +263,9 @@ func (c *Conn) first(ctx context.Context) error {
 func (c *Conn) attempt(ctx context.Context) error {
 	var both sync.WaitGroup
 	var failed [2]error
-	for n, l := range links(c) {
-		if l.now.Load() == nil {
-			both.Go(func() { failed[n] = l.dial(ctx) })
+	for n, l := range linksOf(c) {
+		if l.Now.Load() == nil {
+			both.Go(func() { failed[n] = l.Dial(ctx) })
 		}
 	}
 	both.Wait()
@@ -286,10 +275,10 @@ func (c *Conn) attempt(ctx context.Context) error {
 
 	// The library waits as long as the context allows, also for the answer of a queue manager that has gone meanwhile.
 	// Only a new question finds the next one.
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, streams.APITimeout)
 	defer cancel()
 	if s := c.cfg.Server; s != nil {
-		if err := noQuorum(s); err != nil {
+		if err := s.Quorum(); err != nil {
 			if c.cfg.Early || c.cfg.Asks {
 				return nil
 			}
@@ -297,9 +286,9 @@ func (c *Conn) attempt(ctx context.Context) error {
 		}
 	}
 	err := c.Ensure(ctx)
-	var a about
-	if err != nil && (c.cfg.Early || c.cfg.Asks) && askManager(c.ctx, c, c.control.conn(), &a) && a.NoQuorum {
-		c.passing.Store(a.present())
+	var a errands.About
+	if err != nil && (c.cfg.Early || c.cfg.Asks) && askManager(c.base.Ctx, c, c.control.NATS(), &a) && a.NoQuorum {
+		c.passing.Store(a.Present())
 		return nil
 	}
 	return err
@@ -340,23 +329,23 @@ func noManager(ctx context.Context, where string, last error) error {
 // Close ends all connections and waits until the Conn's own goroutines have
 // ended. It must not be called from OnConnect or OnDisconnect.
 func (c *Conn) Close() {
-	c.mu.Lock()
-	c.end()
-	c.mu.Unlock()
+	c.base.Mu.Lock()
+	c.base.End()
+	c.base.Mu.Unlock()
 	for range 2 { // a new session may have begun while the earlier ones were being closed
-		c.control.close()
-		c.data.close()
-		c.bulk.link.close()
-		c.tasks.Wait()
+		c.control.Close()
+		c.data.Close()
+		c.bulk.link.Close()
+		c.base.Tasks.Wait()
 	}
 }
 
 // Facts returns the facts about the queue manager, as of the last connect. Degraded is as of now.
 func (c *Conn) Facts() Facts {
-	c.mu.Lock()
+	c.base.Mu.Lock()
 	f := c.facts
-	c.mu.Unlock()
-	f.Degraded = c.findings.text(time.Now())
+	c.base.Mu.Unlock()
+	f.Degraded = c.findings.Text(time.Now())
 	if why := c.unstored.Load(); why != nil && *why != "" {
 		f.Degraded = *why
 	}
@@ -368,68 +357,44 @@ func (c *Conn) Facts() Facts {
 
 // noticed takes a finding, the empty one too.
 func (c *Conn) noticed(finding string) {
-	if finding != "" && c.findings.add(finding, time.Now()) {
-		c.cfg.Log.Warn("the queue manager is degraded", slog.String("at", c.where), slog.String("error", finding))
+	if finding != "" && c.findings.Add(finding, time.Now()) {
+		c.cfg.Log.Warn("the queue manager is degraded", slog.String("at", c.base.Where), slog.String("error", finding))
 	}
-}
-
-// A packer compresses messages, of up to a number of bytes in a second.
-type packer struct{ bytes *rate.Limiter }
-
-func (p packer) pack(message []byte) []byte {
-	if !p.bytes.AllowN(time.Now(), min(len(message), packRate)) {
-		return message
-	}
-	return compress.Messages.Pack(message)
 }
 
 // Publish sends a message on the control connection. It fails at once when that is down. A nil error does not mean that
 // the message arrives.
 func (c *Conn) Publish(subject string, data []byte) error {
-	return c.control.publish(subject, c.packer.pack(data))
+	return c.control.Publish(subject, c.base.Packer.Pack(data))
 }
 
 // PublishPlain is Publish for receivers other than Ferry: the message is never compressed.
 func PublishPlain(c *Conn, subject string, data []byte) error {
-	return c.control.publish(subject, data)
-}
-
-// packRate is the number of bytes of messages, answers apart, that a Conn compresses in a second; a message counts as a
-// second's worth at most. Compressing is for slow links, and takes 40 µs for an acknowledgement. A link that carries
-// more messages than this beside its data is not slow: the slowest one carries 8 KB of all in a second.
-const packRate = 32 << 10
-
-// unpacked returns a message in its sender's form. It returns a message that cannot be restored unchanged, for its
-// reader to refuse.
-func unpacked(data []byte) []byte {
-	if plain, err := compress.Messages.Unpack(data); err == nil {
-		return plain
-	}
-	return data
+	return c.control.Publish(subject, data)
 }
 
 // PublishData sends a message on the data connection. It fails at once when that is down. While the link is full it
 // blocks, for as long as the link carries anything: 8 s without a byte and it fails. When it returns it does not use
 // the data any more.
 func (c *Conn) PublishData(subject string, data []byte) error {
-	return c.data.publishPast(subject, data)
+	return c.data.PublishPast(subject, data)
 }
 
 // DataCarried returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
 // wait behind those that are on the link; 0 and false if the system does not report it.
 func DataCarried(c *Conn) (acked uint64, waiting bool) {
-	return tcp.Carried(c.data.socket.Load().Conn)
+	return tcp.Carried(c.data.Socket.Load().Conn)
 }
 
 // DataCame returns how many bytes have come on the data connection.
-func DataCame(c *Conn) int64 { return c.data.socket.Load().in.Load() }
+func DataCame(c *Conn) int64 { return c.data.Socket.Load().In.Load() }
 
 // Subscribe has h called for every message on the subject (wildcards as in NATS) that arrives on the control
 // connection: in order, one at a time. It lasts until stop, also when the connection is lost and comes back. A call of
 // h may be under way when stop returns.
-func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err error) {
-	return c.control.subscribe(subject, func(m Message) {
-		m.Data = unpacked(m.Data)
+func (c *Conn) Subscribe(subject string, h func(link.Message)) (stop func(), err error) {
+	return c.control.Subscribe(subject, func(m link.Message) {
+		m.Data = errands.Unpacked(m.Data)
 		h(m)
 	})
 }
@@ -438,7 +403,7 @@ func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err erro
 // the wildcard ">"; another one is an error of KindInternal. Messages are in memory
 // that lend gives, where they do not come through a web socket or TLS that URL asks for; a nil lend
 // gives new memory. Nothing else that comes on that connection is read while h runs.
-func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Message)) (stop func(), err error) {
+func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(link.Message)) (stop func(), err error) {
 	prefix, wild := strings.CutSuffix(subject, ".>")
 	if !wild || strings.ContainsAny(prefix, "*>") {
 		return nil, transfer.Errorf(transfer.KindInternal, "the subject %q of data is not a prefix and a wildcard", subject)
@@ -448,8 +413,8 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Messa
 		lend = func(n int) []byte { return make([]byte, n) }
 	}
 
-	untap := c.data.tap(&tapping{[]byte(prefix + "."), tap.Target{Lend: lend, Take: func(subject, reply string, data []byte) { h(Message{subject, reply, data}) }}})
-	unsubscribe, err := c.data.subscribe(subject, h)
+	untap := c.data.Tap(&link.Tapping{Prefix: []byte(prefix + "."), Target: tap.Target{Lend: lend, Take: func(subject, reply string, data []byte) { h(link.Message{Subject: subject, Reply: reply, Data: data}) }}})
+	unsubscribe, err := c.data.Subscribe(subject, h)
 	if err != nil {
 		untap()
 		return nil, err
@@ -460,9 +425,9 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Messa
 // Session returns how often the control connection has come up, from 1 on, and a channel that is closed when it comes
 // up the next time.
 func (c *Conn) Session() (number int64, over <-chan struct{}) {
-	c.control.mu.Lock()
-	defer c.control.mu.Unlock()
-	return c.control.ups, c.control.again
+	c.control.Mu.Lock()
+	defer c.control.Mu.Unlock()
+	return c.control.Ups, c.control.Again
 }
 
 // Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits for one answer. The
@@ -471,7 +436,7 @@ func (c *Conn) Session() (number int64, over <-chan struct{}) {
 // answer comes, and KindNoManager if the connection is down.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
 	began := time.Now()
-	answer, err := c.control.ask(ctx, subject, data, timeout, nil)
+	answer, err := c.control.Ask(ctx, subject, data, timeout, nil)
 	if err == nil {
 		c.amounts.heard.took(len(answer), began)
 	}
@@ -480,11 +445,11 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 
 // Healthy makes a round trip on both connections. It waits at most 3 s, or until the deadline of ctx.
 func (c *Conn) Healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, link.ProbeTimeout)
 	defer cancel()
-	for _, l := range links(c) {
-		if err := l.roundTrip(ctx); err != nil {
-			return c.explain(err, l.role, 0)
+	for _, l := range linksOf(c) {
+		if err := l.RoundTrip(ctx); err != nil {
+			return c.base.Explain(err, l.Role, 0)
 		}
 	}
 	return nil

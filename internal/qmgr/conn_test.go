@@ -12,21 +12,23 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/transfer"
-
 	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/transfer"
 )
 
 func TestMessagesArriveInOrder(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	for name, cfg := range map[string]ConnConfig{"in process": {Server: s}, "over TCP": {URL: s.URL()}} {
 		t.Run(name, func(t *testing.T) {
 			a, b := connect(t, cfg), connect(t, cfg)
 			const n = 2000
-			got := make(chan Message, 2*n)
-			for _, sub := range []func(string, func(Message)) (func(), error){a.Subscribe, func(subject string, h func(Message)) (func(), error) { return a.SubscribeData(subject, nil, h) }} {
-				stop, err := sub("x.>", func(m Message) { got <- m })
+			got := make(chan link.Message, 2*n)
+			for _, sub := range []func(string, func(link.Message)) (func(), error){a.Subscribe, func(subject string, h func(link.Message)) (func(), error) { return a.SubscribeData(subject, nil, h) }} {
+				stop, err := sub("x.>", func(m link.Message) { got <- m })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -36,7 +38,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 					}
 				}
 				for i := range n {
-					m := receive(t, "message", got)
+					m := qmgrtest.Receive(t, "message", got)
 					if m.Subject != "x.y" || string(m.Data) != fmt.Sprint(i) {
 						t.Fatalf("message %d is %q on %s", i, m.Data, m.Subject)
 					}
@@ -51,7 +53,7 @@ func TestLargeDataMessages(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	a, b := connect(t, ConnConfig{URL: s.URL()}), connect(t, ConnConfig{Server: s})
 	got := make(chan []byte, 64)
-	if _, err := a.SubscribeData("big.>", nil, func(m Message) { got <- m.Data }); err != nil {
+	if _, err := a.SubscribeData("big.>", nil, func(m link.Message) { got <- m.Data }); err != nil {
 		t.Fatal(err)
 	}
 	chunk := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
@@ -61,28 +63,28 @@ func TestLargeDataMessages(t *testing.T) {
 		}
 	}
 	for range 32 {
-		if !bytes.Equal(receive(t, "chunk", got), chunk) {
+		if !bytes.Equal(qmgrtest.Receive(t, "chunk", got), chunk) {
 			t.Fatal("a chunk is damaged")
 		}
 	}
-	wantKind(t, b.PublishData("big.a", make([]byte, 2<<20+1)), transfer.KindTooLarge, "2097153", "2097152")
+	qmgrtest.WantKind(t, b.PublishData("big.a", make([]byte, 2<<20+1)), transfer.KindTooLarge, "2097153", "2097152")
 }
 
 func TestSubscribeDataWantsAPrefix(t *testing.T) {
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	for _, subject := range []string{"", ">", "a", "a>", "a.*", "a.*.>"} {
-		_, err := c.SubscribeData(subject, nil, func(Message) {})
-		wantKind(t, err, transfer.KindInternal, strconv.Quote(subject))
+		_, err := c.SubscribeData(subject, nil, func(link.Message) {})
+		qmgrtest.WantKind(t, err, transfer.KindInternal, strconv.Quote(subject))
 	}
 }
 
 func TestRequest(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	_, err := c.Request(t.Context(), "ferry.ask.NOBODY.me", nil, patience)
-	wantKind(t, err, transfer.KindUnreachable, "ferry.ask.NOBODY.me")
+	_, err := c.Request(t.Context(), "ferry.ask.NOBODY.me", nil, qmgrtest.Patience)
+	qmgrtest.WantKind(t, err, transfer.KindUnreachable, "ferry.ask.NOBODY.me")
 
-	stop, err := c.Subscribe("ferry.ask.A.*", func(m Message) {
+	stop, err := c.Subscribe("ferry.ask.A.*", func(m link.Message) {
 		if string(m.Data) == "ping" {
 			c.Publish(m.Reply, []byte("pong"))
 		}
@@ -90,13 +92,13 @@ func TestRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), patience); err != nil || string(got) != "pong" {
+	if got, err := c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), qmgrtest.Patience); err != nil || string(got) != "pong" {
 		t.Errorf("the answer is %q, %v", got, err)
 	}
 	_, err = c.Request(t.Context(), "ferry.ask.A.me", []byte("silence"), 50*time.Millisecond)
-	wantKind(t, err, transfer.KindTimeout, "agent A has not answered in time")
+	qmgrtest.WantKind(t, err, transfer.KindTimeout, "agent A has not answered in time")
 	stop()
-	eventually(t, "nobody listens any more", func() bool {
+	qmgrtest.Eventually(t, "nobody listens any more", func() bool {
 		_, err = c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), time.Second)
 		return transfer.KindOf(err) == transfer.KindUnreachable
 	})
@@ -104,7 +106,7 @@ func TestRequest(t *testing.T) {
 
 // inTime gives the error of a Connect. It connects again with more time if the first try took all of the time.
 func inTime(connect func(timeout time.Duration) error) (err error) {
-	for timeout := 300 * time.Millisecond; timeout < patience; timeout *= 2 {
+	for timeout := 300 * time.Millisecond; timeout < qmgrtest.Patience; timeout *= 2 {
 		if err = connect(timeout); err == nil || !strings.HasSuffix(strings.Split(err.Error(), ";")[0], ": timed out") {
 			break
 		}
@@ -113,13 +115,13 @@ func inTime(connect func(timeout time.Duration) error) (err error) {
 }
 
 func TestConnectErrors(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() })
-	dead := freePort(t)
+	dead := qmgrtest.FreePort(t)
 	for name, c := range map[string]struct {
 		url   string
 		kind  transfer.Kind
@@ -133,8 +135,8 @@ func TestConnectErrors(t *testing.T) {
 		"scheme":    {"http://" + dead, transfer.KindUsage, []string{`"http"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx := testContext(t)
-			wantKind(t, inTime(func(timeout time.Duration) error {
+			ctx := qmgrtest.Context(t)
+			qmgrtest.WantKind(t, inTime(func(timeout time.Duration) error {
 				_, err := Connect(ctx, ConnConfig{URL: c.url, Timeout: timeout})
 				return err
 			}), c.kind, c.words...)
@@ -146,25 +148,25 @@ func TestConnectErrors(t *testing.T) {
 }
 
 func TestConnectEndsWithItsContext(t *testing.T) {
-	noLeaks(t)
-	wantKind(t, inTime(func(timeout time.Duration) error {
+	qmgrtest.NoLeaks(t)
+	qmgrtest.WantKind(t, inTime(func(timeout time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		_, err := Connect(ctx, ConnConfig{URL: "nats://" + freePort(t), Timeout: -1})
+		_, err := Connect(ctx, ConnConfig{URL: "nats://" + qmgrtest.FreePort(t), Timeout: -1})
 		return err
 	}), transfer.KindNoManager, "refused")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err := Connect(ctx, ConnConfig{URL: "nats://" + freePort(t), Timeout: -1})
-	wantKind(t, err, transfer.KindCancelled)
+	_, err := Connect(ctx, ConnConfig{URL: "nats://" + qmgrtest.FreePort(t), Timeout: -1})
+	qmgrtest.WantKind(t, err, transfer.KindCancelled)
 }
 
 func TestConnectWaitsForTheServer(t *testing.T) {
-	noLeaks(t)
-	addr := freePort(t)
+	qmgrtest.NoLeaks(t)
+	addr := qmgrtest.FreePort(t)
 	connected := make(chan *Conn, 1)
 	go func() {
-		c, err := Connect(testContext(t), ConnConfig{URL: "nats://" + addr, Timeout: patience})
+		c, err := Connect(qmgrtest.Context(t), ConnConfig{URL: "nats://" + addr, Timeout: qmgrtest.Patience})
 		if err != nil {
 			t.Error(err)
 		}
@@ -176,7 +178,7 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	start(t, t.TempDir(), addr)
-	if c := receive(t, "connected", connected); c != nil {
+	if c := qmgrtest.Receive(t, "connected", connected); c != nil {
 		c.Close()
 	}
 }
@@ -195,14 +197,14 @@ func external(t *testing.T, opts *server.Options) string {
 }
 
 func TestExternalServerWithoutJetStream(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	url := external(t, &server.Options{})
-	_, err := Connect(testContext(t), ConnConfig{URL: url, Timeout: -1}) // it ends though its time is unlimited
-	wantKind(t, err, transfer.KindNoManager, url, "has no JetStream; Ferry's command queue needs it; start it with -js")
+	_, err := Connect(qmgrtest.Context(t), ConnConfig{URL: url, Timeout: -1}) // it ends though its time is unlimited
+	qmgrtest.WantKind(t, err, transfer.KindNoManager, url, "has no JetStream; Ferry's command queue needs it; start it with -js")
 }
 
 func TestExternalServerShowsItsLimits(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	url := external(t, &server.Options{JetStream: true, MaxPayload: 512 << 10, ServerName: "theirs"})
 	c := connect(t, ConnConfig{URL: url})
 	f := c.Facts()
@@ -214,7 +216,7 @@ func TestExternalServerShowsItsLimits(t *testing.T) {
 	}
 	large := make([]byte, 600<<10)
 	rand.Read(large) // compressible data would fit
-	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.x", "", large), transfer.KindTooLarge, "524288")
+	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry.command.A.x", "", large), transfer.KindTooLarge, "524288")
 }
 
 func TestExternalServerOfTheSystemAccountIsRead(t *testing.T) {
@@ -244,44 +246,44 @@ func TestExternalServerOfTheSystemAccountIsRead(t *testing.T) {
 }
 
 func TestConnComesBack(t *testing.T) {
-	noLeaks(t)
-	addr, dir := freePort(t), t.TempDir()
+	qmgrtest.NoLeaks(t)
+	addr, dir := qmgrtest.FreePort(t), t.TempDir()
 	s := start(t, dir, addr)
 	ons, offs := make(chan bool, 100), make(chan error, 100)
 	c := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }, OnDisconnect: func(err error) { offs <- err }})
-	receive(t, "the first OnConnect", ons)
-	got, gotData := make(chan Message, 10), make(chan Message, 10)
-	c.Subscribe("a.b", func(m Message) { got <- m })
-	c.SubscribeData("a.>", nil, func(m Message) { gotData <- m })
+	qmgrtest.Receive(t, "the first OnConnect", ons)
+	got, gotData := make(chan link.Message, 10), make(chan link.Message, 10)
+	c.Subscribe("a.b", func(m link.Message) { got <- m })
+	c.SubscribeData("a.>", nil, func(m link.Message) { gotData <- m })
 
 	s.Shutdown()
-	if err := receive(t, "OnDisconnect", offs); err == nil {
+	if err := qmgrtest.Receive(t, "OnDisconnect", offs); err == nil {
 		t.Error("OnDisconnect has no error")
 	}
-	eventually(t, "both links know that they are down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })
+	qmgrtest.Eventually(t, "both links know that they are down", func() bool { return !c.control.Up.Load() && !c.data.Up.Load() })
 	for _, publish := range []func(string, []byte) error{c.Publish, c.PublishData} {
 		begun := time.Now()
-		wantKind(t, publish("a.b", []byte("lost")), transfer.KindNoManager, addr, "not connected")
-		if d := time.Since(begun); d > reconnectWait+time.Second {
+		qmgrtest.WantKind(t, publish("a.b", []byte("lost")), transfer.KindNoManager, addr, "not connected")
+		if d := time.Since(begun); d > link.ReconnectWait+time.Second {
 			t.Errorf("a publish took %s to fail", d)
 		}
 	}
 	_, err := c.Request(t.Context(), "a", nil, time.Second)
-	wantKind(t, err, transfer.KindNoManager)
-	wantKind(t, c.Healthy(t.Context()), transfer.KindNoManager)
+	qmgrtest.WantKind(t, err, transfer.KindNoManager)
+	qmgrtest.WantKind(t, c.Healthy(t.Context()), transfer.KindNoManager)
 	_, err = c.SetOwner(t.Context(), "k", nil, 0)
-	wantKind(t, err, transfer.KindNoManager)
+	qmgrtest.WantKind(t, err, transfer.KindNoManager)
 
 	begun := time.Now()
 	start(t, dir, addr)
-	receive(t, "OnConnect after the restart", ons)
+	qmgrtest.Receive(t, "OnConnect after the restart", ons)
 	t.Logf("connected again %s after the start", time.Since(begun).Round(time.Millisecond))
-	eventually(t, "healthy", func() bool { return c.Healthy(t.Context()) == nil })
+	qmgrtest.Eventually(t, "healthy", func() bool { return c.Healthy(t.Context()) == nil })
 	if err := c.PublishData("a.b", []byte("found")); err != nil {
 		t.Fatal(err)
 	}
-	for _, ch := range []chan Message{got, gotData} {
-		if m := receive(t, "a message on the old subscription", ch); string(m.Data) != "found" {
+	for _, ch := range []chan link.Message{got, gotData} {
+		if m := qmgrtest.Receive(t, "a message on the old subscription", ch); string(m.Data) != "found" {
 			t.Errorf("the message is %q", m.Data)
 		}
 	}
@@ -398,33 +400,33 @@ func (p *proxy) release(ready func([]byte) []byte) bool {
 }
 
 func TestBlackHole(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	p := newProxy(t, s.URL()[len("nats://"):])
 	ons, offs := make(chan bool, 100), make(chan error, 100)
 	c := connect(t, ConnConfig{URL: "nats://" + p.Addr().String(), times: times{100 * time.Millisecond, 200 * time.Millisecond, time.Second, defaultTimes.pullHeartbeat},
 		OnConnect: func() { ons <- true }, OnDisconnect: func(err error) { offs <- err }})
-	receive(t, "the first OnConnect", ons)
+	qmgrtest.Receive(t, "the first OnConnect", ons)
 	p.set(true)
-	receive(t, "the watchdog cut", offs)
+	qmgrtest.Receive(t, "the watchdog cut", offs)
 	p.set(false)
-	receive(t, "connected again", ons)
-	eventually(t, "healthy", func() bool { return c.Healthy(t.Context()) == nil })
+	qmgrtest.Receive(t, "connected again", ons)
+	qmgrtest.Eventually(t, "healthy", func() bool { return c.Healthy(t.Context()) == nil })
 }
 
 // The library gives up for good on errors that it does not know. The Conn does
 // not.
 func TestConnOutlivesTheLibrarys(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, ConnConfig{URL: s.URL()})
-	got := make(chan Message, 10)
-	c.Subscribe("a", func(m Message) { got <- m })
+	got := make(chan link.Message, 10)
+	c.Subscribe("a", func(m link.Message) { got <- m })
 	cmds, _ := consume(t, c, commands)
-	old := c.control.conn()
+	old := c.control.NATS()
 	old.Close()
-	eventually(t, "a new session", func() bool { return c.control.conn() != old && c.Healthy(t.Context()) == nil })
-	eventually(t, "the subscription is there again", func() bool {
+	qmgrtest.Eventually(t, "a new session", func() bool { return c.control.NATS() != old && c.Healthy(t.Context()) == nil })
+	qmgrtest.Eventually(t, "the subscription is there again", func() bool {
 		c.Publish("a", []byte("again"))
 		select {
 		case <-got:
@@ -434,20 +436,20 @@ func TestConnOutlivesTheLibrarys(t *testing.T) {
 		}
 	})
 	enqueue(t, c, "ferry.command.A.x", "one")
-	if m := receive(t, "a command", cmds); m != "one" {
+	if m := qmgrtest.Receive(t, "a command", cmds); m != "one" {
 		t.Errorf("the command is %q", m)
 	}
 }
 
 func TestClosedConn(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	ended := make(chan error, 1)
 	go func() { ended <- c.Consume(context.Background(), commands, func(Delivery) {}) }()
 	c.Close()
-	wantKind(t, receive(t, "Consume ended", ended), transfer.KindNoManager, "closed")
-	wantKind(t, c.Publish("a", nil), transfer.KindNoManager, "closed")
-	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.x", "", nil), transfer.KindNoManager, "closed")
+	qmgrtest.WantKind(t, qmgrtest.Receive(t, "Consume ended", ended), transfer.KindNoManager, "closed")
+	qmgrtest.WantKind(t, c.Publish("a", nil), transfer.KindNoManager, "closed")
+	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry.command.A.x", "", nil), transfer.KindNoManager, "closed")
 	c.Close()
 }
 
@@ -458,7 +460,7 @@ func BenchmarkData(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			from, to := connect(b, cfg), connect(b, cfg)
 			credit := make(chan bool, window)
-			stop, err := to.SubscribeData("d."+name+".>", nil, func(Message) { <-credit })
+			stop, err := to.SubscribeData("d."+name+".>", nil, func(link.Message) { <-credit })
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -477,25 +479,25 @@ func BenchmarkData(b *testing.B) {
 
 // A client without data does everything over one connection, and has it back after a loss.
 func TestOneConnectionForWhoAsks(t *testing.T) {
-	noLeaks(t)
-	dir, listen := t.TempDir(), freePort(t)
+	qmgrtest.NoLeaks(t)
+	dir, listen := t.TempDir(), qmgrtest.FreePort(t)
 	s := start(t, dir, listen)
 	up := make(chan struct{}, 8)
 	c := connect(t, ConnConfig{URL: s.URL(), Asks: true, OnConnect: func() { up <- struct{}{} }})
-	receive(t, "the first connect", up)
-	if n := s.ns.NumClients(); n != 2 { // and the queue manager's own
+	qmgrtest.Receive(t, "the first connect", up)
+	if n := s.NS.NumClients(); n != 2 { // and the queue manager's own
 		t.Errorf("there are %d connections", n)
 	}
 	got := make(chan string, 8)
-	stop, err := c.SubscribeData("ferry.data.A.>", nil, func(m Message) { got <- string(m.Data) })
+	stop, err := c.SubscribeData("ferry.data.A.>", nil, func(m link.Message) { got <- string(m.Data) })
 	must(t, err)
 	defer stop()
 	s.Shutdown()
 	start(t, dir, listen)
-	receive(t, "the second connect", up)
-	must(t, c.Healthy(testContext(t)))
+	qmgrtest.Receive(t, "the second connect", up)
+	must(t, c.Healthy(qmgrtest.Context(t)))
 	must(t, c.PublishData("ferry.data.A.B.x", []byte("one")))
-	if m := receive(t, "a message", got); m != "one" {
+	if m := qmgrtest.Receive(t, "a message", got); m != "one" {
 		t.Errorf("got %q", m)
 	}
 }
@@ -504,8 +506,8 @@ func TestOneConnectionForWhoAsks(t *testing.T) {
 func TestPlainMessages(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, ConnConfig{Server: s})
-	got := make(chan Message, 2)
-	stop, err := c.control.subscribe("x", func(m Message) { got <- m }) // as any NATS client hears it
+	got := make(chan link.Message, 2)
+	stop, err := c.control.Subscribe("x", func(m link.Message) { got <- m }) // as any NATS client hears it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -514,13 +516,13 @@ func TestPlainMessages(t *testing.T) {
 	if err := PublishPlain(c, "x", data); err != nil {
 		t.Fatal(err)
 	}
-	if m := receive(t, "message", got); !bytes.Equal(m.Data, data) {
+	if m := qmgrtest.Receive(t, "message", got); !bytes.Equal(m.Data, data) {
 		t.Errorf("a plain message is %d bytes, not %d", len(m.Data), len(data))
 	}
 	if err := c.Publish("x", data); err != nil {
 		t.Fatal(err)
 	}
-	if m := receive(t, "message", got); len(m.Data) >= len(data) {
+	if m := qmgrtest.Receive(t, "message", got); len(m.Data) >= len(data) {
 		t.Error("a message for Ferry is not compressed, so that this test says nothing")
 	}
 }

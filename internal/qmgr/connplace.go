@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 )
 
@@ -21,31 +23,31 @@ type placing struct {
 	said    time.Time // when the queue manager took the statement
 }
 
-// keep gives the queue manager a place whenever the Conn has come up, and every placeEvery, until the Conn is closed.
+// keep gives the queue manager a place whenever the Conn has come up, and every errands.PlaceEvery, until the Conn is closed.
 func (p *placing) keep(a asker) {
 	c := a.c
 	for {
 		session, over := c.Session()
-		wait := placesAgain
+		wait := errands.PlacesAgain
 		c.placing.mu.Lock()
-		due := c.placing.session != session || time.Since(c.placing.said) >= placeEvery
+		due := c.placing.session != session || time.Since(c.placing.said) >= errands.PlaceEvery
 		if !due {
-			wait = placeEvery - time.Since(c.placing.said)
+			wait = errands.PlaceEvery - time.Since(c.placing.said)
 		}
 		c.placing.mu.Unlock()
-		if due && c.control.up.Load() {
-			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
-			_, err := a.placed(ctx, errand{Op: opPlace})
+		if due && c.control.Up.Load() {
+			ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
+			_, err := a.placed(ctx, errands.Errand{Op: errands.OpPlace})
 			cancel()
 			if err == nil {
 				continue
 			}
-			c.cfg.Log.Debug("give place to queue manager failed", slog.String("at", c.where), slog.Any("error", err))
+			c.cfg.Log.Debug("give place to queue manager failed", slog.String("at", c.base.Where), slog.Any("error", err))
 		}
 		select {
-		case <-time.After(max(wait, placesAgain)):
+		case <-time.After(max(wait, errands.PlacesAgain)):
 		case <-over:
-		case <-c.ctx.Done():
+		case <-c.base.Ctx.Done():
 			return
 		}
 	}
@@ -53,7 +55,7 @@ func (p *placing) keep(a asker) {
 
 // placed does an errand, with a place of the Conn. If the clock of this host was set back, the queue manager knows a later
 // place of the identity. Then placed repeats the errand with a place that is later still.
-func (a asker) placed(ctx context.Context, e errand) (res errandResult, err error) {
+func (a asker) placed(ctx context.Context, e errands.Errand) (res errands.Result, err error) {
 	c := a.c
 	session, _ := c.Session()
 	for range 2 {
@@ -65,7 +67,7 @@ func (a asker) placed(ctx context.Context, e errand) (res errandResult, err erro
 			return res, err
 		}
 		c.placing.mu.Lock()
-		behind := made != 0 && res.Placed > made && time.UnixMilli(res.Placed).Before(time.Now().Add(2*(placeLife+maxClockOff)))
+		behind := made != 0 && res.Placed > made && time.UnixMilli(res.Placed).Before(time.Now().Add(2*(errands.PlaceLife+errands.MaxClockOff)))
 		c.placing.made = max(c.placing.made, res.Placed)
 		c.placing.session, c.placing.said = session, time.Now()
 		c.placing.mu.Unlock()
@@ -86,7 +88,7 @@ func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	at := ""
 	if s := c.cfg.Server; s != nil {
 		at = s.Name()
-	} else if name := c.control.peer.Load(); name != nil {
+	} else if name := c.control.Peer.Load(); name != nil {
 		at = *name
 	}
 	if at == "" {
@@ -97,7 +99,7 @@ func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	if p.at != at && p.at != "" {
 		p.left, p.since = p.at, now
 	}
-	if p.left == at || now.Sub(p.since) > placeLife {
+	if p.left == at || now.Sub(p.since) > errands.PlaceLife {
 		p.left = ""
 	}
 	p.at = at
@@ -113,4 +115,9 @@ func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	}
 	said, err = json.Marshal(signed)
 	return said, x.Made, err
+}
+
+func (a asker) Ensure(ctx context.Context) (map[string]streams.Mark, error) {
+	res, err := a.placed(ctx, errands.Errand{Op: errands.OpEnsure})
+	return res.Marks, err
 }

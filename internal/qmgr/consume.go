@@ -4,65 +4,23 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/qmgr/roles"
-	"ferry/internal/transfer"
-	"ferry/internal/wire"
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 )
 
 const (
-	maxPull    = 8 << 20 // bytes that one pull may bring
 	pullExpiry = 30 * time.Second
-
-	// A durable without a pull for that long is removed. Nothing is lost with it: a command stays in its stream until
-	// it is acknowledged.
-	durableIdle = 30 * 24 * time.Hour
 
 	consumeWait    = 250 * time.Millisecond // after a failure, doubling
 	maxConsumeWait = 2 * time.Second
 )
-
-// A Queue is read by one reader. It holds the messages of a stream with a subject that matches Filter. The durable
-// named Durable keeps the reader's position. The filters of two durables of a stream of commands must not overlap.
-type Queue struct {
-	Stream  Stream
-	Durable string // no spaces, no . * > / \
-	Filter  string
-	Idle    time.Duration // after which without a reader the durable goes; default 30 days
-}
-
-// Commands returns the queue of an agent's requests.
-func Commands(of transfer.AgentName) Queue {
-	return Queue{Stream: StreamCommand, Durable: commandsPrefix + of.Token(), Filter: wire.AllCommands(of)}
-}
-
-// Controls returns the queue of cancels and administration of an agent.
-func Controls(of transfer.AgentName) Queue {
-	return Queue{Stream: StreamControl, Durable: controlsPrefix + of.Token(), Filter: wire.AllControls(of)}
-}
-
-// Events returns the queue of all audit batches of agents.
-func Events() Queue {
-	return Queue{Stream: StreamEvent, Durable: wire.Coordination, Filter: wire.AllEvents}
-}
-
-// How the durables of agents begin.
-const (
-	commandsPrefix = roles.DurableCommand
-	controlsPrefix = roles.DurableControl
-)
-
-func (q Queue) check() error {
-	if q.Stream == "" || q.Filter == "" || q.Durable == "" || strings.ContainsAny(q.Durable, " \t\r\n.*>/\\") {
-		return transfer.Errorf(transfer.KindInternal, "the queue %+v is malformed", q)
-	}
-	return nil
-}
 
 // A Delivery is one message of a queue. It is settled by one of its functions;
 // one that is not settled within 6 s of its handler's return comes again. None
@@ -82,27 +40,27 @@ type Delivery struct {
 // Consume passes the messages of a queue to h, in order and one at a time, until ctx ends; then it returns nil. It
 // continues through lost connections, a stream or consumer that was deleted, and a store that was emptied or put back
 // to an earlier state. Its only errors are a malformed queue and a closed Conn.
-func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
-	if err := q.check(); err != nil {
+func (c *Conn) Consume(ctx context.Context, q streams.Queue, h func(Delivery)) error {
+	if err := q.Check(); err != nil {
 		return err
 	}
 
 	r, wait := queueReader{c, q, h}, consumeWait
 	for {
-		again := c.control.comesUp()
+		again := c.control.ComesUp()
 		err := r.once(ctx, again)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case c.ctx.Err() != nil:
-			return errClosed
+		case c.base.Ctx.Err() != nil:
+			return link.ErrClosed
 		case err == nil: // connected again: check everything again
 			wait = consumeWait
 			continue
 		}
 		c.cfg.Log.Debug("the queue cannot be read; trying again", slog.String("stream", string(q.Stream)),
 			slog.String("durable", q.Durable), slog.Any("error", err))
-		sleep(ctx, wait, again)
+		sleep.For(ctx, wait, again)
 		wait = min(2*wait, maxConsumeWait)
 	}
 }
@@ -110,7 +68,7 @@ func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
 // A queueReader reads a queue for Consume.
 type queueReader struct {
 	c *Conn
-	q Queue
+	q streams.Queue
 	h func(Delivery)
 }
 
@@ -125,7 +83,7 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 		select {
 		case <-again:
 			cancel()
-		case <-r.c.ctx.Done():
+		case <-r.c.base.Ctx.Done():
 			cancel()
 		case <-ctx.Done():
 		}
@@ -143,7 +101,7 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 
 // read reads from the durable with one subscription for all pulls: a message that comes late is there for the next one.
 func (r *queueReader) read(ctx context.Context) error {
-	js, err := r.c.control.conn().JetStream()
+	js, err := r.c.control.NATS().JetStream()
 	if err != nil {
 		return err
 	}
@@ -161,7 +119,7 @@ func (r *queueReader) read(ctx context.Context) error {
 		late := time.Since(began) > r.c.cfg.times.ackWait
 		r.deliver(m)
 		if late { // it is due again: the next pull must not come before its acknowledgement is dealt with
-			r.c.control.passes(ctx)
+			r.c.control.Passes(ctx)
 		}
 	}
 }
@@ -175,7 +133,7 @@ func (r *queueReader) read(ctx context.Context) error {
 func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	l, beat := r.c.control, r.c.cfg.times.pullHeartbeat
 	for {
-		last, _ := l.trip.times()
+		last, _ := l.Trip.Times()
 		wait, cancel := context.WithTimeout(ctx, pullExpiry)
 		some, err := sub.Fetch(1, nats.Context(wait), nats.PullHeartbeat(beat+min(last, delayMost)))
 		cancel()
@@ -188,7 +146,7 @@ func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.M
 			if _, bytes, bad := sub.Pending(); bad == nil && bytes > 0 {
 				continue
 			}
-			if !l.passes(ctx) {
+			if !l.Passes(ctx) {
 				return nil, err
 			}
 			if _, bytes, bad := sub.Pending(); bad != nil || bytes == 0 { // signs of life have none
@@ -202,7 +160,7 @@ func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.M
 
 func (r *queueReader) deliver(m *nats.Msg) {
 	c, q := r.c, r.q
-	d := Delivery{Subject: m.Subject, Data: unpacked(m.Data), From: m.Header.Get(headerFrom), Ack: func() error { return m.Ack() }, Nak: func(delay time.Duration) error { return m.NakWithDelay(delay) },
+	d := Delivery{Subject: m.Subject, Data: errands.Unpacked(m.Data), From: m.Header.Get(streams.HeaderFrom), Ack: func() error { return m.Ack() }, Nak: func(delay time.Duration) error { return m.NakWithDelay(delay) },
 		Term: func() error { return m.Term() }}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts, d.Stored = int(meta.NumDelivered), meta.Timestamp
@@ -233,55 +191,37 @@ func (r *queueReader) deliver(m *nats.Msg) {
 	r.h(d)
 }
 
-// A Standing is the position of the reader of a queue.
-type Standing struct {
-	Unread uint64        `json:"unread"` // messages that have not been acknowledged, with those that are being handled
-	Handed uint64        `json:"handed"` // number of the newest delivered message; 0: none was
-	Age    time.Duration `json:"age"`    // since the durable was made; 0 where messages may have been read elsewhere
-	Now    time.Time     `json:"now"`    // by the queue manager's clock
-}
-
 // Standing asks, once, for the position of the reader of a queue. Its error is of KindNotFound if the queue has never
 // been read.
-func (c *Conn) Standing(ctx context.Context, q Queue) (Standing, error) {
-	if !c.control.up.Load() {
-		return Standing{}, c.away()
+func (c *Conn) Standing(ctx context.Context, q streams.Queue) (streams.Standing, error) {
+	if !c.control.Up.Load() {
+		return streams.Standing{}, c.base.Away()
 	}
-	at, err := c.keeper.standing(ctx, q)
-	if _, own := c.keeper.(library); own && c.Facts().Linked {
-		at, err = unknownStanding(at, err)
+	at, err := c.keeper.Standing(ctx, q)
+	if _, own := c.keeper.(streams.Library); own && c.Facts().Linked {
+		at, err = streams.UnknownStanding(at, err)
 	}
-	return at, c.explain(err, q.Filter, 0)
-}
-
-// unknownStanding corrects the Standing of a reader where messages may have been forwarded to another queue manager:
-// messages that were not delivered here may have been read there.
-func unknownStanding(at Standing, err error) (Standing, error) {
-	at.Age = 0
-	if transfer.KindOf(err) == transfer.KindNotFound {
-		err = transfer.Errorf(transfer.KindUnreachable, "the reader may be at another queue manager")
-	}
-	return at, err
+	return at, c.base.Explain(err, q.Filter, 0)
 }
 
 // Forget removes the objects of an agent that will not come back: the durables of its queues and its owner entry.
 // Missing objects are no error.
-func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
-	if !c.control.up.Load() {
-		return c.away()
+func (c *Conn) Forget(ctx context.Context, name string, queues ...streams.Queue) error {
+	if !c.control.Up.Load() {
+		return c.base.Away()
 	}
-	return c.explain(c.keeper.forget(ctx, name, queues), name, 0)
+	return c.base.Explain(c.keeper.Forget(ctx, name, queues), name, 0)
 }
 
 // durable makes the durable, or finds it.
 func (r *queueReader) durable(ctx context.Context) error {
 	c, q := r.c, r.q
-	if !c.control.up.Load() {
-		return c.away()
+	if !c.control.Up.Load() {
+		return c.base.Away()
 	}
 
 	before := c.witness.before(string(q.Stream))
-	d, err := c.keeper.durable(ctx, q)
+	d, err := c.keeper.Durable(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -16,11 +16,13 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
 func TestEnqueueAndConsume(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	const n = 100
 	for i := range n {
@@ -29,21 +31,21 @@ func TestEnqueueAndConsume(t *testing.T) {
 	enqueue(t, c, "ferry.command.B.me", "not ours")
 	got, stop := consume(t, c, commands)
 	for i := range n {
-		if m := receive(t, "command", got); m != fmt.Sprint(i) {
+		if m := qmgrtest.Receive(t, "command", got); m != fmt.Sprint(i) {
 			t.Fatalf("command %d is %q", i, m)
 		}
 	}
 	stop()
-	control := Queue{Stream: StreamControl, Durable: "control-A", Filter: "ferry.control.A.>"}
+	control := streams.Queue{Stream: streams.StreamControl, Durable: "control-A", Filter: "ferry.control.A.>"}
 	got, _ = consume(t, c, control)
 	enqueue(t, c, "ferry.control.A.me", "cancel")
-	if m := receive(t, "control", got); m != "cancel" {
+	if m := qmgrtest.Receive(t, "control", got); m != "cancel" {
 		t.Errorf("the control message is %q", m)
 	}
-	events, _ := consume(t, c, Queue{Stream: StreamEvent, Durable: "coordination", Filter: "ferry.event.>"})
+	events, _ := consume(t, c, streams.Queue{Stream: streams.StreamEvent, Durable: "coordination", Filter: "ferry.event.>"})
 	big := strings.Repeat("x", 1<<20)
 	enqueue(t, c, "ferry.event.A", big)
-	if m := receive(t, "event", events); m != big {
+	if m := qmgrtest.Receive(t, "event", events); m != big {
 		t.Errorf("the event has %d bytes", len(m))
 	}
 }
@@ -56,23 +58,23 @@ func TestSameIDIsStoredOnce(t *testing.T) {
 		}
 	}
 	got, _ := consume(t, c, commands)
-	if a, b := receive(t, "the first", got), receive(t, "the second", got); a != "1" || b != "2" {
+	if a, b := qmgrtest.Receive(t, "the first", got), qmgrtest.Receive(t, "the second", got); a != "1" || b != "2" {
 		t.Errorf("got %s and %s", a, b)
 	}
 }
 
 func TestEnqueueRefusals(t *testing.T) {
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, maxMsgSize+1)), transfer.KindTooLarge, fmt.Sprint(maxMsgSize))
-	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, 3<<20)), transfer.KindTooLarge, fmt.Sprint(2<<20))
-	wantKind(t, c.Enqueue(t.Context(), "ferry. x", "", nil), transfer.KindInternal)
+	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, streams.MaxMsgSize+1)), transfer.KindTooLarge, fmt.Sprint(streams.MaxMsgSize))
+	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry.command.A.me", "", make([]byte, 3<<20)), transfer.KindTooLarge, fmt.Sprint(2<<20))
+	qmgrtest.WantKind(t, c.Enqueue(t.Context(), "ferry. x", "", nil), transfer.KindInternal)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	wantKind(t, c.Enqueue(ctx, "no.stream.has.this", "", nil), transfer.KindNoManager, "no.stream.has.this")
+	qmgrtest.WantKind(t, c.Enqueue(ctx, "no.stream.has.this", "", nil), transfer.KindNoManager, "no.stream.has.this")
 }
 
 func TestNakTermAndSilence(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	type seen struct {
 		what     string
@@ -100,7 +102,7 @@ func TestNakTermAndSilence(t *testing.T) {
 	for what, times := range map[string]int{"nak": 3, "term": 1, "silent": 2} {
 		enqueue(t, c, "ferry.command.A.me", what)
 		for i := range times {
-			if m := receive(t, what, got); m != (seen{what, i + 1}) {
+			if m := qmgrtest.Receive(t, what, got); m != (seen{what, i + 1}) {
 				t.Fatalf("%s: got %+v; want attempt %d", what, m, i+1)
 			}
 		}
@@ -122,7 +124,7 @@ func TestSlowHandlerKeepsItsMessage(t *testing.T) {
 	enqueue(t, c, "ferry.command.A.me", "slow")
 	enqueue(t, c, "ferry.command.A.me", "next")
 	for range 2 {
-		if n := receive(t, "command", got); n != 1 {
+		if n := qmgrtest.Receive(t, "command", got); n != 1 {
 			t.Errorf("it was delivered %d times", n)
 		}
 	}
@@ -130,7 +132,7 @@ func TestSlowHandlerKeepsItsMessage(t *testing.T) {
 
 // A message that comes directly after heartbeats, before the reader has looked at those, is not lost.
 func TestMessageBehindHeartbeats(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	p := newProxy(t, s.URL()[len("nats://"):])
 	reader, writer := connect(t, ConnConfig{URL: "nats://" + p.Addr().String(), times: defaultTimes}), connect(t, ConnConfig{Server: s})
@@ -140,12 +142,12 @@ func TestMessageBehindHeartbeats(t *testing.T) {
 		got <- d.Attempts
 	})
 	enqueue(t, writer, "ferry.command.A.me", "the first")
-	receive(t, "the first", got)
+	qmgrtest.Receive(t, "the first", got)
 	message := regexp.MustCompile(`(?m)^MSG ferry\.command\.A\.me (\d+) `)
 	for i := range 20 {
 		p.hold()
 		enqueue(t, writer, "ferry.command.A.me", "another")
-		eventually(t, "a message is on its way", func() bool {
+		qmgrtest.Eventually(t, "a message is on its way", func() bool {
 			return p.release(func(b []byte) []byte {
 				at := message.FindSubmatchIndex(b)
 				if at == nil {
@@ -155,15 +157,15 @@ func TestMessageBehindHeartbeats(t *testing.T) {
 				return slices.Concat(b[:at[0]], bytes.Repeat(life, 4), b[at[0]:])
 			})
 		})
-		if n := receive(t, "it", got); n != 1 {
+		if n := qmgrtest.Receive(t, "it", got); n != 1 {
 			t.Fatalf("message %d came at its %d. attempt only", i, n)
 		}
 	}
 }
 
 func TestRedeliveryAfterRestart(t *testing.T) {
-	noLeaks(t)
-	dir, addr := t.TempDir(), freePort(t)
+	qmgrtest.NoLeaks(t)
+	dir, addr := t.TempDir(), qmgrtest.FreePort(t)
 	s := start(t, dir, addr)
 	c := connect(t, ConnConfig{URL: s.URL()})
 	got := make(chan int, 10)
@@ -174,44 +176,44 @@ func TestRedeliveryAfterRestart(t *testing.T) {
 		}
 	})
 	enqueue(t, c, "ferry.command.A.me", "one")
-	receive(t, "the first delivery", got)
+	qmgrtest.Receive(t, "the first delivery", got)
 	s.Shutdown()
 	start(t, dir, addr)
-	if n := receive(t, "the second delivery", got); n < 2 {
+	if n := qmgrtest.Receive(t, "the second delivery", got); n < 2 {
 		t.Errorf("attempt %d after the restart", n)
 	}
 	enqueue(t, c, "ferry.command.A.me", "two")
-	receive(t, "the next command", got)
+	qmgrtest.Receive(t, "the next command", got)
 }
 
 func TestDeletedStore(t *testing.T) {
-	noLeaks(t)
-	dir, addr := t.TempDir(), freePort(t)
+	qmgrtest.NoLeaks(t)
+	dir, addr := t.TempDir(), qmgrtest.FreePort(t)
 	s := start(t, dir, addr)
 	ons := make(chan bool, 10)
 	c := connect(t, ConnConfig{URL: s.URL(), OnConnect: func() { ons <- true }})
-	receive(t, "the first OnConnect", ons)
+	qmgrtest.Receive(t, "the first OnConnect", ons)
 	got, _ := consume(t, c, commands)
 	for i := range 5 {
 		enqueue(t, c, "ferry.command.A.me", fmt.Sprint("before ", i))
-		receive(t, "a command before", got)
+		qmgrtest.Receive(t, "a command before", got)
 	}
 	s.Shutdown()
 	if err := os.RemoveAll(filepath.Join(dir, "jetstream")); err != nil {
 		t.Fatal(err)
 	}
 	queued := make(chan error, 1)
-	go func() { queued <- c.Enqueue(testContext(t), "ferry.command.A.me", "", []byte("meanwhile")) }()
+	go func() { queued <- c.Enqueue(qmgrtest.Context(t), "ferry.command.A.me", "", []byte("meanwhile")) }()
 	start(t, dir, addr)
-	if err := receive(t, "Enqueue returned", queued); err != nil {
+	if err := qmgrtest.Receive(t, "Enqueue returned", queued); err != nil {
 		t.Fatal(err)
 	}
-	if m := receive(t, "the command sent meanwhile", got); m != "meanwhile" {
+	if m := qmgrtest.Receive(t, "the command sent meanwhile", got); m != "meanwhile" {
 		t.Errorf("got %q", m)
 	}
-	receive(t, "OnConnect", ons)
+	qmgrtest.Receive(t, "OnConnect", ons)
 	enqueue(t, c, "ferry.command.A.me", "after")
-	if m := receive(t, "a command after", got); m != "after" {
+	if m := qmgrtest.Receive(t, "a command after", got); m != "after" {
 		t.Errorf("got %q", m)
 	}
 	if _, err := c.SetOwner(t.Context(), "k", []byte("v"), 0); err != nil {
@@ -221,36 +223,36 @@ func TestDeletedStore(t *testing.T) {
 
 // Streams and consumers may vanish under a running server, too.
 func TestDeletedStreams(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	got, _ := consume(t, c, commands)
 	enqueue(t, c, "ferry.command.A.me", "one")
-	receive(t, "the first command", got)
-	eventually(t, "the first command is acknowledged", func() bool { // a consumer that is made anew delivers it again otherwise
-		stream, err := c.control.js().Stream(t.Context(), string(StreamCommand))
+	qmgrtest.Receive(t, "the first command", got)
+	qmgrtest.Eventually(t, "the first command is acknowledged", func() bool { // a consumer that is made anew delivers it again otherwise
+		stream, err := c.control.JS().Stream(t.Context(), string(streams.StreamCommand))
 		return err == nil && stream.CachedInfo().State.Msgs == 0
 	})
-	if err := c.control.js().DeleteConsumer(t.Context(), string(StreamCommand), commands.Durable); err != nil {
+	if err := c.control.JS().DeleteConsumer(t.Context(), string(streams.StreamCommand), commands.Durable); err != nil {
 		t.Fatal(err)
 	}
 	enqueue(t, c, "ferry.command.A.me", "two")
-	if m := receive(t, "a command after the consumer was deleted", got); m != "two" {
+	if m := qmgrtest.Receive(t, "a command after the consumer was deleted", got); m != "two" {
 		t.Errorf("got %q", m)
 	}
-	for _, s := range streams {
-		if err := c.control.js().DeleteStream(t.Context(), s.Name); err != nil {
+	for _, s := range streams.All {
+		if err := c.control.JS().DeleteStream(t.Context(), s.Name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	enqueue(t, c, "ferry.command.A.me", "three")
-	if m := receive(t, "a command after the stream was deleted", got); m != "three" {
+	if m := qmgrtest.Receive(t, "a command after the stream was deleted", got); m != "three" {
 		t.Errorf("got %q", m)
 	}
 	enqueue(t, c, "ferry.event.A", "event")
 	if _, err := c.SetOwner(t.Context(), "k", nil, 0); err != nil {
 		t.Error(err)
 	}
-	if err := c.control.js().DeleteStream(t.Context(), string(StreamOwner)); err != nil {
+	if err := c.control.JS().DeleteStream(t.Context(), string(streams.StreamOwner)); err != nil {
 		t.Fatal(err)
 	}
 	if _, revision, err := c.Owner(t.Context(), "k"); err != nil || revision != 0 {
@@ -260,9 +262,9 @@ func TestDeletedStreams(t *testing.T) {
 
 // A message that states its validity is made again for each try.
 func TestEnqueueFresh(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	if err := c.control.js().DeleteStream(t.Context(), string(StreamCommand)); err != nil {
+	if err := c.control.JS().DeleteStream(t.Context(), string(streams.StreamCommand)); err != nil {
 		t.Fatal(err)
 	}
 	tries := 0
@@ -275,7 +277,7 @@ func TestEnqueueFresh(t *testing.T) {
 		t.Fatalf("%+v, %v", stored, err)
 	}
 	got, _ := consume(t, c, commands) // not before: it makes the stream anew, too
-	if m := receive(t, "the command", got); m != fmt.Sprint("try ", tries) || tries < 2 {
+	if m := qmgrtest.Receive(t, "the command", got); m != fmt.Sprint("try ", tries) || tries < 2 {
 		t.Errorf("%q is stored after %d tries", m, tries)
 	}
 }
@@ -284,8 +286,8 @@ func TestEnqueueFresh(t *testing.T) {
 func TestConsumerAheadOfItsStream(t *testing.T) {
 	for name, keep := range map[string]bool{"the stream alone": true, "the whole store": false} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
-			dir, addr := t.TempDir(), freePort(t)
+			qmgrtest.NoLeaks(t)
+			dir, addr := t.TempDir(), qmgrtest.FreePort(t)
 			store := filepath.Join(dir, "jetstream")
 			s := start(t, dir, addr)
 			c := connect(t, ConnConfig{URL: s.URL()})
@@ -294,7 +296,7 @@ func TestConsumerAheadOfItsStream(t *testing.T) {
 				t.Helper()
 				enqueue(t, c, "ferry.command.A.me", what)
 				for {
-					m := receive(t, what, got)
+					m := qmgrtest.Receive(t, what, got)
 					if m == what {
 						return
 					}
@@ -324,7 +326,7 @@ func TestConsumerAheadOfItsStream(t *testing.T) {
 
 // A queue manager that does not repair this itself: its answers are the test's.
 func TestConsumerAheadIsReplaced(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	url := external(t, &server.Options{})
 	nc, err := nats.Connect(url)
 	if err != nil {
@@ -357,10 +359,10 @@ func TestConsumerAheadIsReplaced(t *testing.T) {
 	}
 	c := connect(t, ConnConfig{URL: url})
 	consume(t, c, commands)
-	want := strings.Repeat("INFO ", len(streams)) + "CREATE INFO DELETE CREATE INFO MSG" // Ensure asks for each stream; then the consumer
+	want := strings.Repeat("INFO ", len(streams.All)) + "CREATE INFO DELETE CREATE INFO MSG" // Ensure asks for each stream; then the consumer
 	var have []string
 	for range strings.Fields(want) {
-		have = append(have, receive(t, "a call", calls))
+		have = append(have, qmgrtest.Receive(t, "a call", calls))
 	}
 	if s := strings.Join(have, " "); s != want {
 		t.Errorf("the calls are %s; want %s", s, want)
@@ -391,7 +393,7 @@ func restore(store, old string, keepConsumers bool) error {
 
 // A name may have any bytes, and its value 64 KiB.
 func TestOwnersOfOddNames(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	for _, name := range []string{"AGENT", "A%20B.run", ".a..b.", "ü x*>", "a/b=c"} {
 		seen := uint64(0)
@@ -405,17 +407,17 @@ func TestOwnersOfOddNames(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.SetOwner(t.Context(), "k", make([]byte, maxOwnerSize), 0); err != nil {
+	if _, err := c.SetOwner(t.Context(), "k", make([]byte, streams.MaxOwnerSize), 0); err != nil {
 		t.Error(err)
 	}
-	_, err := c.SetOwner(t.Context(), "l", make([]byte, maxOwnerSize+1), 0)
-	wantKind(t, err, transfer.KindTooLarge, "65536")
+	_, err := c.SetOwner(t.Context(), "l", make([]byte, streams.MaxOwnerSize+1), 0)
+	qmgrtest.WantKind(t, err, transfer.KindTooLarge, "65536")
 }
 
 func TestMalformedQueue(t *testing.T) {
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	for _, q := range []Queue{{}, {Stream: StreamCommand, Durable: "a.b", Filter: "x"}, {Stream: StreamCommand, Durable: "a"}} {
-		wantKind(t, c.Consume(t.Context(), q, func(Delivery) {}), transfer.KindInternal)
+	for _, q := range []streams.Queue{{}, {Stream: streams.StreamCommand, Durable: "a.b", Filter: "x"}, {Stream: streams.StreamCommand, Durable: "a"}} {
+		qmgrtest.WantKind(t, c.Consume(t.Context(), q, func(Delivery) {}), transfer.KindInternal)
 	}
 }
 
@@ -444,10 +446,10 @@ func BenchmarkConsume(b *testing.B) {
 // An agent that does not come back leaves nothing behind: no reader, no holder.
 func TestForgetAnAgent(t *testing.T) {
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	enqueue(t, c, "ferry.command.A.me", "one")
 	got, stop := consume(t, c, commands)
-	receive(t, "command", got)
+	qmgrtest.Receive(t, "command", got)
 	stop()
 	if _, err := c.SetOwner(ctx, "A", []byte("{}"), 0); err != nil {
 		t.Fatal(err)
@@ -467,7 +469,7 @@ func TestForgetAnAgent(t *testing.T) {
 
 // Messages that were refused, and come again later, hold up no message behind them, however many they are.
 func TestRefusedMessagesHoldUpNobody(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
 	const most = 1100 // the server's own limit is 1,000
 	for range most {
@@ -486,7 +488,7 @@ func TestRefusedMessagesHoldUpNobody(t *testing.T) {
 			came <- string(d.Data)
 		})
 	}()
-	if m := receive(t, "the message of bob", came); m != "bob's" {
+	if m := qmgrtest.Receive(t, "the message of bob", came); m != "bob's" {
 		t.Errorf("%q came", m)
 	}
 	cancel()

@@ -6,76 +6,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ferry/internal/qmgr/streams"
 )
-
-const (
-	// degradedFor is the time for which a queue manager is called degraded after a fault was noticed. By then it is in
-	// the log and on no screen.
-	degradedFor = time.Hour
-
-	maxFindings = 4 // shown at once; the newest
-)
-
-// findings are the losses that were noticed of a store.
-type findings struct {
-	mu  sync.Mutex
-	all []finding
-}
-
-type finding struct {
-	text string
-	at   time.Time
-}
-
-// add takes a finding and reports whether it is new.
-func (f *findings) add(text string, now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := range f.all {
-		if f.all[i].text == text && now.Sub(f.all[i].at) < degradedFor {
-			f.all[i].at = now
-			return false
-		}
-	}
-	f.all = append(f.all, finding{text, now})
-	f.all = f.all[max(0, len(f.all)-maxFindings):]
-	return true
-}
-
-// text returns the findings to show now; "" if there are none.
-func (f *findings) text(now time.Time) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var all []string
-	for _, x := range f.all {
-		if now.Sub(x.at) < degradedFor {
-			all = append(all, x.text)
-		}
-	}
-	return strings.Join(all, "; ")
-}
-
-// A mark is the position of a stream.
-type mark struct {
-	Created time.Time `json:"created"`
-	Last    uint64    `json:"last"` // sequence of the newest message that it ever had
-	Copies  int       `json:"copies,omitempty"`
-}
-
-func (m mark) equal(o mark) bool { return m.Last == o.Last && m.Created.Equal(o.Created) }
-
-// lost describes the loss of a stream with the earlier mark was and the present mark now. It returns "" if there is
-// none.
-func (was mark) lost(stream string, now mark) string {
-	switch {
-	case was.Last == 0: // it had nothing
-	case !was.Created.IsZero() && !was.Created.Equal(now.Created):
-		return fmt.Sprintf("stream %s was made anew: its earlier messages may be lost", stream)
-	case now.Last < was.Last:
-		return fmt.Sprintf("stream %s went back from message %d to message %d: the messages in between are lost", stream, was.Last, now.Last)
-	}
-	return ""
-}
 
 const (
 	// Effects of killing a queue manager: one or two acknowledgements on their way are lost, and one or two deliveries.
@@ -94,7 +27,7 @@ const (
 // state of the store can undo that.
 type witness struct {
 	mu      sync.Mutex
-	streams map[string]mark
+	streams map[string]streams.Mark
 	doubts  map[string]time.Time // since when a replicated stream seems to have gone back
 	readers map[string]*reader   // by stream and durable
 }
@@ -108,7 +41,7 @@ type reader struct {
 }
 
 func newWitness() *witness {
-	return &witness{streams: map[string]mark{}, doubts: map[string]time.Time{}, readers: map[string]*reader{}}
+	return &witness{streams: map[string]streams.Mark{}, doubts: map[string]time.Time{}, readers: map[string]*reader{}}
 }
 
 // saw records that a stream has, or had, a message of that sequence.
@@ -122,21 +55,21 @@ func (w *witness) saw(stream string, seq uint64) {
 
 // before returns the known mark of a stream. Call it before asking for the stream's state: otherwise messages stored
 // meanwhile would look lost.
-func (w *witness) before(stream string) mark {
+func (w *witness) before(stream string) streams.Mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.streams[stream]
 }
 
 // look compares the present state of a stream with its earlier mark, remembers the state, and returns the fault.
-func (w *witness) look(stream string, before, now mark) string {
+func (w *witness) look(stream string, before, now streams.Mark) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wrong := before.lost(stream, now)
+	wrong := before.Lost(stream, now)
 	m := w.streams[stream]
 	if wrong == "" || now.Copies < 2 {
 		delete(w.doubts, stream)
-	} else if since, ok := w.doubts[stream]; !ok || time.Since(since) < settled {
+	} else if since, ok := w.doubts[stream]; !ok || time.Since(since) < streams.Settled {
 		if !ok {
 			w.doubts[stream] = time.Now()
 		}
@@ -187,7 +120,7 @@ func (w *witness) delivered(stream, durable string, seq, consumerSeq uint64) (wr
 	defer w.mu.Unlock()
 	r := w.reader(stream, durable)
 	r.seq = max(r.seq, consumerSeq)
-	if !r.acked[seq] || !slices.Contains(commandStreams, Stream(stream)) {
+	if !r.acked[seq] || !slices.Contains(streams.CommandStreams, streams.Stream(stream)) {
 		return "" // only a work queue removes acknowledged messages
 	}
 	most := mayComeAgain

@@ -1,233 +1,33 @@
 package qmgr
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"text/template"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
-	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// External is a server of NATS that is not Ferry's, as the queue manager of a network.
-type External struct {
-	Name     string // of the queue manager; its identity is the server's
-	Listen   string // HOST:PORT
-	MaxStore int64  // bytes of its store; 0: 8 GiB
-	Identity string // directory of its identity, beneath that of the configuration
-	Claims   roles.Claims
-	Cluster  *Cluster // its cluster; nil: none
-	// Pins are the hashes of the keys of the other members' certificates (identity.KeyHash), and its own. At routes, a
-	// server of NATS checks only that a certificate is of the network. It does not check the name in it.
-	Pins []string
-}
-
-// Files of an external server's directory.
-const (
-	fileConfig   = "nats-server.conf"
-	fileOperator = "operator.jwt"
-	dirResolver  = "jwt"
-)
-
-// externalConfig has the limits of the embedded queue manager.
-var externalConfig = template.Must(template.New("").Parse(`# The queue manager {{.Name}} of the network {{.Network}}. Start nats-server in this directory:
-#   nats-server -c {{.File}}
-server_name: {{.Quoted}}
-listen: {{.Listen}}
-
-# Identities of the network, as its authority has signed them. The authority writes revocations to the
-# resolver's directory, through the system account.
-operator: {{.Operator}}
-system_account: {{.System}}
-resolver: { type: full, dir: {{.Resolver}}, allow_delete: false, interval: "2m" }
-
-# TLS with a certificate of the network comes before the first byte.
-tls: {
-  cert_file: "{{.Identity}}/cert.pem"
-  key_file: "{{.Identity}}/key.pem"
-  ca_file: "{{.Identity}}/ca.pem"
-  verify: true
-  handshake_first: true
-  min_version: "1.3"
-  timeout: 10
-}
-authorization: { timeout: 10 }
-
-max_payload: {{.MaxPayload}}
-max_pending: {{.MaxPending}}
-ping_interval: "20s"
-ping_max: 3
-write_deadline: "30s"
-write_timeout: "retry"
-jetstream: {
-  store_dir: store
-  max_memory_store: {{.MaxMemory}}
-  max_file_store: {{.MaxStore}}
-  sync_interval: always
-  limits: { default_max_consumers: {{.MaxConsumers}} }
-}
-{{- with .Cluster}}
-
-# The other members of the cluster, by routes with TLS. A member must have one of the pinned keys. Without
-# them each certificate of the network would be accepted, also that of an agent. For the same reason
-# the names of hosts are not compared ("insecure").
-cluster: {
-  name: {{printf "%q" .Name}}
-  listen: {{printf "%q" .Listen}}
-  routes: [{{range .Routes}}
-    {{printf "%q" .}}{{end}}
-  ]
-  no_advertise: true
-  pool_size: {{.Pool}}
-  compression: off
-  ping_interval: "2s"
-  ping_max: 2
-  write_deadline: "10s"
-  tls: {
-    cert_file: "{{$.Identity}}/cert.pem"
-    key_file: "{{$.Identity}}/key.pem"
-    ca_file: "{{$.Identity}}/ca.pem"
-    verify: true
-    insecure: true
-    min_version: "1.3"
-    timeout: 10
-    pinned_certs: [{{range $.Pins}}
-      "{{.}}"{{end}}
-    ]
-  }
-}
-{{- end}}
-`))
-
-// Check reports an error for a configuration that no server can have.
-func (e External) Check() error {
-	_, port, err := net.SplitHostPort(e.Listen)
-	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {
-		return transfer.Errorf(transfer.KindUsage, "listen address %q is malformed; write it as HOST:PORT", e.Listen)
-	}
-	if e.Cluster != nil {
-		return e.Cluster.Check(e.Name)
-	}
-	return nil
-}
-
-// routes returns the cluster's routes in the form of the configuration; nil: there is no cluster.
-func (e External) routes() (map[string]any, error) {
-	if e.Cluster == nil {
-		return nil, nil
-	}
-	if len(e.Pins) == 0 {
-		return nil, transfer.Errorf(transfer.KindInternal, "no key is pinned for the routes of %s", e.Name)
-	}
-	var all []string
-	for _, r := range e.Cluster.Routes {
-		u, err := routeURL(r)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, u.String())
-	}
-	return map[string]any{"Name": e.Cluster.Name, "Listen": e.Cluster.Listen, "Routes": all, "Pool": routePool}, nil
-}
-
-// Write writes the configuration of an external server to a directory. A second Write keeps the server's claims of the
-// network if they are newer.
-func (e External) Write(dir *keyfile.Dir) error {
-	r, err := readClaims(e.Claims)
-	if err != nil {
-		return err
-	}
-	if err := e.Check(); err != nil {
-		return err
-	}
-	host, port, err := net.SplitHostPort(e.Listen)
-	if err != nil {
-		return err
-	}
-	resolver, err := keyfile.Make(filepath.Join(dir.Path(), dirResolver))
-	if err != nil {
-		return err
-	}
-	for _, a := range []struct {
-		claims *jwt.AccountClaims
-		jwt    string
-	}{{r.account, e.Claims.Account}, {r.data, e.Claims.Data}, {r.system, e.Claims.System}} {
-		if err := keepNewest(resolver, a.claims, a.jwt); err != nil {
-			return err
-		}
-	}
-	if err := keepOperator(dir, r.operator, e.Claims.Operator); err != nil {
-		return err
-	}
-	routes, err := e.routes()
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := externalConfig.Execute(&b, map[string]any{"Name": e.Name, "Network": r.operator.Name, "File": fileConfig, "Quoted": strconv.Quote(e.Name),
-		"Listen": strconv.Quote(net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port)), "Operator": fileOperator, "System": r.system.Subject, "Resolver": dirResolver, "Identity": e.Identity,
-		"MaxPayload": serverMaxPayload, "MaxPending": serverMaxPending, "MaxMemory": serverMaxMemory, "MaxStore": cmp.Or(e.MaxStore, defaultMaxStore), "MaxConsumers": maxConsumers, "Cluster": routes, "Pins": e.Pins}); err != nil {
-		return err
-	}
-	return dir.Write(fileConfig, b.Bytes())
-}
-
-// keepOperator writes the operator's JWT, unless the directory has one with the same contents. A running server does
-// not take another one, nor any change with it.
-func keepOperator(dir *keyfile.Dir, claims *jwt.OperatorClaims, text string) error {
-	was, err := dir.Read(fileOperator)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if old, derr := jwt.DecodeOperatorClaims(strings.TrimSpace(string(was))); err == nil && derr == nil && old.Subject == claims.Subject && old.SystemAccount == claims.SystemAccount {
-		return nil
-	}
-	return dir.Write(fileOperator, []byte(text+"\n"))
-}
-
-// keepNewest keeps an account's JWT in a resolver's directory, unless there is a newer one.
-func keepNewest(resolver *keyfile.Dir, claims *jwt.AccountClaims, text string) error {
-	file := claims.Subject + ".jwt"
-	was, err := os.ReadFile(filepath.Join(resolver.Path(), file)) // it is no secret, and has the mode that the server gives it
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if old, derr := jwt.DecodeAccountClaims(string(was)); err == nil && derr == nil && old.Issuer == claims.Issuer && number(old) > number(claims) {
-		return nil
-	}
-	return resolver.Write(file, []byte(text))
-}
-
-// A SystemUser may send new claims to an external server. Its credentials are short-lived.
-type SystemUser struct{ JWT, Seed string }
-
 // AdmitExternal has an external server take new claims of the authority. The server then closes the connections of
 // revoked identities. In a cluster it passes the claims on to the other members, and to absent ones when they are back.
 // The identity i passes the server's TLS. AdmitExternal returns the facts that the server states of itself.
-func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as SystemUser, claims roles.Claims) (Facts, error) {
+func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as errands.SystemUser, claims roles.Claims) (Facts, error) {
 	var f Facts
 	at := Addresses(url)
 	if len(at) == 0 {
 		return f, transfer.Errorf(transfer.KindUsage, "%q names no server that asks for identities", url)
 	}
-	nc, err := nats.Connect("nats://"+strings.Join(at, ",nats://"), nats.Name("ferry authority"), nats.NoReconnect(), nats.Timeout(dialTimeout),
+	nc, err := nats.Connect("nats://"+strings.Join(at, ",nats://"), nats.Name("ferry authority"), nats.NoReconnect(), nats.Timeout(link.DialTimeout),
 		nats.Secure(i.Client(identity.OneOf(i.Name().Network, identity.Manager))), nats.TLSHandshakeFirst(),
 		nats.UserJWT(func() (string, error) { return as.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(as.Seed, nonce) }))
 	if err != nil {
@@ -255,7 +55,7 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as Sys
 		Data server.Varz `json:"data"`
 	}
 	f = Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), Reduced: "the queue manager does not say whether it syncs always"}
-	if ask(ctx, nc, "$SYS.REQ.SERVER.PING.VARZ", nc.NewInbox(), probeTimeout, &v) {
+	if ask(ctx, nc, "$SYS.REQ.SERVER.PING.VARZ", nc.NewInbox(), link.ProbeTimeout, &v) {
 		f.MaxPending = v.Data.MaxPending
 		if js := v.Data.JetStream.Config; js != nil && js.SyncAlways {
 			f.Reduced = ""
@@ -264,44 +64,36 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as Sys
 	return f, nil
 }
 
-// SameClaims reports whether two claims admit the same identities. An update without a change would restart JetStream
-// for the account. For a moment the account would not answer.
-func SameClaims(a, b roles.Claims) bool {
-	x, err := readClaims(a)
-	y, err2 := readClaims(b)
-	return err == nil && err2 == nil && sameAdmission(x.account, y.account) && sameAdmission(x.data, y.data)
-}
-
 // errandGroup is the queue group that shares the errands of an external server among its workers.
 const errandGroup = "ferry"
 
 // DoErrands does for a server that is not Ferry's the work of an embedded queue manager. It makes streams and durables,
 // keeps owners, and answers questions about the server, until stop. The Conn has a queue manager's identity; facts are
 // those of the server. may checks the rules; nil: they are not known.
-func DoErrands(c *Conn, facts func() Facts, may Rules) (stop func(), err error) {
-	r := newRegistrar("the queue manager at "+c.where, library{js: c.control.js, ackWait: c.cfg.times.ackWait})
-	r.may = may
-	unsubscribe, err := c.control.subscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m Message) {
+func DoErrands(c *Conn, facts func() Facts, may errands.Rules) (stop func(), err error) {
+	r := errands.NewRegistrar("the queue manager at "+c.base.Where, streams.Library{JS: c.control.JS, AckWait: c.cfg.times.ackWait})
+	r.May = may
+	unsubscribe, err := c.control.SubscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m link.Message) {
 		if !wire.Wants(m.Subject, m.Reply) {
 			return
 		}
-		reply := func(answer []byte) { answerInParts(c.control.conn(), m.Reply, answer) } // the asker repeats its question
-		if body := unpacked(m.Data); len(body) > 0 {
-			r.take(wire.LastToken(m.Subject), body, reply)
+		reply := func(answer []byte) { errands.AnswerInParts(c.control.NATS(), m.Reply, answer) } // the asker repeats its question
+		if body := errands.Unpacked(m.Data); len(body) > 0 {
+			r.Take(wire.LastToken(m.Subject), body, reply)
 			return
 		}
 		f := facts()
-		a := about{V: 1, Name: f.ServerName, MaxPayload: f.MaxPayload, MaxPending: f.MaxPending}
+		a := errands.About{V: 1, Name: f.ServerName, MaxPayload: f.MaxPayload, MaxPending: f.MaxPending}
 		if f.Reduced == "" {
-			a.Sync = syncAlways
+			a.Sync = errands.SyncAlways
 		}
 		if answer, err := json.Marshal(a); err == nil {
 			reply(answer)
 		}
 	})
 	if err != nil {
-		r.close()
-		return nil, fmt.Errorf("the errands of the queue manager at %s: %w", c.where, err)
+		r.Close()
+		return nil, fmt.Errorf("the errands of the queue manager at %s: %w", c.base.Where, err)
 	}
-	return func() { unsubscribe(); r.close() }, nil
+	return func() { unsubscribe(); r.Close() }, nil
 }

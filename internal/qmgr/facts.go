@@ -1,16 +1,16 @@
 package qmgr
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/wire"
 )
 
@@ -27,152 +27,37 @@ type Facts struct {
 	Cluster    string // its cluster; "" for none, or if it does not say
 }
 
-// about is the answer of an embedded queue manager to a question about itself. Unknown fields are ignored.
-type about struct {
-	V          int    `json:"v"`
-	Name       string `json:"name"`
-	Sync       string `json:"sync"` // "always": synced before acknowledged
-	MaxPayload int64  `json:"max_payload"`
-	MaxPending int64  `json:"max_pending"`
-	Version    string `json:"version"` // of the NATS library
-	Degraded   string `json:"degraded,omitempty"`
-	Linked     bool   `json:"linked,omitempty"`
-	// Of a member of a cluster:
-	Cluster  string        `json:"cluster,omitempty"`
-	Passing  string        `json:"passing,omitempty"`   // the present faults of the cluster
-	Short    string        `json:"short,omitempty"`     // the shortage of its disk at present
-	NoQuorum bool          `json:"no_quorum,omitempty"` // nothing can be stored at present
-	Alone    time.Duration `json:"alone,omitempty"`     // time without most of the other members, in nanoseconds; 0: they are connected
-}
-
-// present describes the present faults of a queue manager; "" for none.
-func (a *about) present() *string {
-	text := strings.Trim(a.Passing+"; "+a.Short, "; ")
-	return &text
-}
-
-const syncAlways = "always"
-
-func (s *Server) aboutMe() about {
-	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
-		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
-	a.Short = shortOf(s)
-	if m := s.member; m != nil {
-		p := m.now.Load()
-		a.Cluster, a.Passing = m.note.Cluster, p.text(m)
-		a.NoQuorum = !p.quorum
-		if !p.alone.IsZero() {
-			a.Alone = max(1, time.Since(p.alone))
-		}
-	}
-	return a
-}
-
-// A responder answers for the queue manager over an in-process connection of its own.
-type responder struct {
-	*ownConn
-	registrar *registrar
-}
-
-func answerAbout(s *Server) (*responder, error) {
-	own, err := newOwnConn(s, false)
-	if err != nil {
-		return nil, noAnswer(s, err)
-	}
-	library := library{js: own.js, ackWait: defaultTimes.ackWait, maxStored: s.cfg.MaxStored}
-	r := &responder{own, newRegistrar("queue manager "+s.cfg.Name, library)}
-	r.registrar.leads = func(of Stream) error { return leaderless(s, of) }
-	r.registrar.room = func(bytes, messages int) (func(), error) { return s.room.take(s, bytes, messages) }
-	r.registrar.members = s.Members
-	r.registrar.notice = func(finding string) { s.noticed("%s", finding) }
-	if s.member != nil {
-		r.registrar.remove = s.member.remove
-	}
-	if s.cfg.Guard != nil {
-		r.registrar.may = s.cfg.Guard.May
-	}
-	if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
-		r.registrar.admit = s.Admit
-	}
-	if err = own.subscribe(wire.AllAsks(wire.Manager), "", func(m *nats.Msg) { r.answer(s, m) }); err == nil {
-		err = own.conn().Flush()
-	}
-	switch {
-	case err != nil || s.cfg.MaxStored == 0:
-	case s.cfg.Cluster != nil: // its streams can be changed once the other members are there
-		r.registrar.tasks.Go(func() { library.fitStoreSoon(r.registrar.ctx, s.cfg.Log) })
-	default:
-		err = library.fitStore(r.registrar.ctx, library.createStore)
-	}
-	if err != nil {
-		r.stop()
-		return nil, noAnswer(s, err)
-	}
-	return r, nil
-}
-
-// answer answers a question to the queue manager. A question without a body asks for about.
-func (r *responder) answer(s *Server, m *nats.Msg) {
-	if answer, ok := bytes.CutPrefix(m.Data, []byte(refusedWord)); ok { // of the gate, or of a client that then hears itself
-		if strings.HasPrefix(m.Reply, wire.InboxesOf(wire.LastToken(m.Subject))) {
-			m.Respond(answer)
-		}
-		return
-	}
-	if !wire.Wants(m.Subject, m.Reply) {
-		return
-	}
-	body := unpacked(m.Data)
-	if len(body) > 0 {
-		// the asker repeats its question
-		r.registrar.take(wire.LastToken(m.Subject), body, func(answer []byte) { answerInParts(r.conn(), m.Reply, answer) })
-		return
-	}
-	if answer, err := json.Marshal(s.aboutMe()); err == nil {
-		m.Respond(answer)
-	}
-}
-
-func (r *responder) stop() {
-	if r != nil {
-		r.registrar.close()
-		r.ownConn.stop()
-	}
-}
-
 // learn asks the queue manager about itself, for Facts. An external one may stay silent: learn then takes 1.3 s at
 // most.
 func (c *Conn) learn(ctx context.Context) {
-	nc := c.control.conn()
-	f := Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), MaxPending: serverMaxPending}
+	nc := c.control.NATS()
+	f := Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), MaxPending: streams.MaxPending}
 	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.base.Mu.Lock()
+		defer c.base.Mu.Unlock()
 		c.facts = f
+		c.base.MaxPayload.Store(f.MaxPayload)
 	}()
 
 	if c.cfg.Server != nil {
 		f.InProcess = true
-		f.MaxPayload, f.MaxPending = serverMaxPayload, serverMaxPending
-		f.Linked = len(c.cfg.Server.channels.List()) > 0
-		a := c.cfg.Server.aboutMe()
+		f.MaxPayload, f.MaxPending = streams.MaxPayload, streams.MaxPending
+		a := c.cfg.Server.About()
 		c.noticed(a.Degraded)
-		c.passing.Store(a.present())
-		if s := c.cfg.Server; s.member != nil {
-			f.Cluster = s.cfg.Cluster.Name
-		}
+		c.passing.Store(a.Present())
+		f.Linked, f.Cluster = a.Linked, a.Cluster
 		return
 	}
 
 	f.URL = nc.ConnectedUrlRedacted()
 	f.Reduced = "the queue manager does not say whether it syncs always"
-	var a about
+	var a errands.About
 	if askManager(ctx, c, nc, &a) && a.V >= 1 {
 		f.Reduced, f.Linked = "", a.Linked
 		c.noticed(a.Degraded)
-		c.passing.Store(a.present())
+		c.passing.Store(a.Present())
 		f.Cluster = a.Cluster
-		if a.Sync != syncAlways {
+		if a.Sync != errands.SyncAlways {
 			f.Reduced = fmt.Sprintf("the queue manager does not sync each message before it acknowledges it (sync %s)", a.Sync)
 		}
 		if a.MaxPending > 0 {
@@ -202,13 +87,13 @@ func (c *Conn) learn(ctx context.Context) {
 }
 
 // askManager asks an embedded queue manager about itself.
-func askManager(ctx context.Context, c *Conn, nc *nats.Conn, into *about) bool {
+func askManager(ctx context.Context, c *Conn, nc *nats.Conn, into *errands.About) bool {
 	return ask(ctx, nc, wire.AskSubject(wire.Manager, c.cfg.Self), c.NewInbox(wire.Manager), time.Second, into)
 }
 
 func ask(ctx context.Context, nc *nats.Conn, subject, inbox string, timeout time.Duration, into any) bool {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	data, err := request(ctx, nc, subject, inbox, nil)
+	data, err := errands.Request(ctx, nc, subject, inbox, nil)
 	return err == nil && json.Unmarshal(data, into) == nil
 }

@@ -1,258 +1,28 @@
 package qmgr
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // Stored delivery between queue managers. Messages for an agent lie in the store of the queue manager to which the
 // agent is connected, wherever their source is. Requests of the source to that store go through its own queue manager,
-// as forwarded messages do (storeTask.At). The chunk messages go with the data, over the channel's other link, to the
+// as forwarded messages do (streams.StoreTask.At). The chunk messages go with the data, over the channel's other link, to the
 // queue manager that has the store (shelve). It has its own server store them. The server's receipt comes back as an
 // answer does. So no third party forwards messages of stored delivery, and they never lie in two stores.
-
-// A farTask is a task of an agent at another queue manager on its part of StreamStore here.
-type farTask struct {
-	Asker string    `json:"asker"` // the agent's token
-	Task  storeTask `json:"task"`
-}
-
-// farTasks are the tasks that an agent may have done at another queue manager: all of them concern its sent messages.
-// Only coordination and the authority may have storeClear done there.
-var farTasks = []string{storeOutgoing, storeSent, storePurge}
-
-// clearers may ask for storeClear.
-var clearers = []string{wire.Coordination, wire.Authority}
-
-// check returns nil for a task that another queue manager may ask for.
-func (t *farTask) check() error {
-	if name, err := wire.AgentOf(t.Asker); (err != nil || name.Token() != t.Asker) && t.Task.Do != storeClear {
-		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
-	}
-	if !slices.Contains(farTasks, t.Task.Do) && t.Task.Do != storeClear {
-		return transfer.Errorf(transfer.KindDenied, "another queue manager may not do %.40q with data stored here", t.Task.Do)
-	}
-	return nil
-}
-
-// doFar does a task for an agent of another queue manager, in its turn, as for those that are here.
-func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
-	t := b.Store
-	err := t.check()
-	if err == nil && f.places.guard != nil {
-		of := []string{t.Asker}
-		if t.Task.Do == storeClear {
-			of = clearers
-		}
-		for _, token := range of {
-			if _, err = f.places.proves(b.Proofs, token, from, placeLife); err == nil {
-				break
-			}
-		}
-	}
-	if err == nil && t.Task.Do != storeClear && f.whereIs(t.Asker) == f.self {
-		err = transfer.Errorf(transfer.KindBusy, "%s is at queue manager %s, and asks there itself", t.Asker, f.s.cfg.Name)
-	}
-	var body []byte
-	if err == nil {
-		t.Task.At = f.self
-		body, err = json.Marshal(errand{V: 1, Op: opStore, Store: &t.Task})
-	}
-	if err != nil {
-		answer(resultOf(errandResult{}, err))
-		return
-	}
-	f.s.about.registrar.take(t.Asker, body, answer)
-}
-
-// whereIs returns the token of the queue manager in the latest place of an agent; empty if it is not known.
-func (f *forwarder) whereIs(agent string) string {
-	at := f.places.where(agent)
-	if at != "" && f.places.guard == nil {
-		return at // agents say the cluster's name themselves
-	}
-	if at != "" {
-		at = f.places.domainOf(at)
-	}
-	return at
-}
-
-// storedAt returns the token of the queue manager that does a task; empty: this one.
-func (f *forwarder) storedAt(t storeTask) string {
-	at := t.At
-	if at == "" && t.Do == storeOutgoing && t.Peer != "" {
-		at = f.whereIs(t.Peer)
-	}
-	if at == f.self {
-		return ""
-	}
-	return at
-}
-
-// store does a task at the queue manager that has the store.
-func (r *registrar) store(ctx context.Context, asker string, t storeTask) (storeResult, error) {
-	f, at := r.forwarder(), ""
-	if f != nil {
-		at = f.storedAt(t)
-	}
-	if at == "" && t.Do == storeOutgoing && r.room != nil { // before an agent stores a part
-		done, err := r.room(0, 0)
-		if err != nil {
-			return storeResult{}, err
-		}
-		done()
-	}
-	if at == "" {
-		return r.keeper.store(ctx, asker, t)
-	}
-	if !slices.Contains(farTasks, t.Do) || len(at) > maxToken || transfer.Token(at) != at {
-		return storeResult{}, transfer.Errorf(transfer.KindUsage, "%.40q cannot be done with data stored at another queue manager, %.80q", t.Do, at)
-	}
-	res, err := f.askStore(ctx, at, asker, t)
-	res.At = at
-	return res, err
-}
-
-// clear removes all stored messages from members, and those for the agents among them, here and at all queue managers
-// that can be reached.
-func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
-	f := r.forwarder()
-	for _, token := range tokens {
-		_, failed := r.keeper.store(ctx, token, storeTask{Do: storeClear})
-		if err = errors.Join(err, failed); f == nil {
-			continue
-		}
-		elsewhere := f.domains()
-		if at := f.whereIs(token); at != "" && at != f.self && !slices.Contains(elsewhere, at) {
-			elsewhere = append(elsewhere, at) // it may not have been heard yet
-		}
-		for _, at := range elsewhere {
-			if _, failed := f.askStore(ctx, at, token, storeTask{Do: storeClear}); failed != nil && transfer.KindOf(failed) != transfer.KindUnreachable {
-				err = errors.Join(err, failed) // a queue manager that is gone for ever must not prevent it
-			}
-		}
-	}
-	return err
-}
-
-// askStore has another queue manager do a task.
-func (f *forwarder) askStore(ctx context.Context, at, asker string, t storeTask) (storeResult, error) {
-	f.mu.Lock()
-	blocked := time.Now().Before(f.blocked[at])
-	f.mu.Unlock()
-	if blocked { // requests to a blocked queue manager fail at once, and do not delay requests to this one
-		return storeResult{}, noChannel(at)
-	}
-	b := batch{V: 1, Store: &farTask{asker, t}}
-	if t.Do == storeClear {
-		for _, token := range clearers {
-			f.prove(&b, token)
-		}
-	} else {
-		f.prove(&b, asker)
-	}
-	data, err := json.Marshal(b)
-	if err != nil {
-		return storeResult{}, err
-	}
-	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(at, f.places.self), f.inbox(at), data)
-	if err != nil && f.ctx.Err() == nil {
-		f.mu.Lock()
-		f.blocked[at] = time.Now().Add(forwardAgain)
-		f.mu.Unlock()
-	}
-	switch {
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return storeResult{}, noChannel(at)
-	case err != nil:
-		return storeResult{}, err
-	}
-	var res errandResult
-	switch err := json.Unmarshal(answer, &res); {
-	case err != nil || res.V != 1 || res.Error == nil && res.Store == nil:
-		return storeResult{}, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", at)
-	case res.Error != nil:
-		return storeResult{}, res.Error
-	}
-	return *res.Store, nil
-}
-
-func noChannel(to string) error {
-	return transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to).
-		WithHint("it goes on when `ferry channel ls` says that the channel runs again")
-}
-
-// shelve has the server store the messages of an agent at another queue manager for an agent that is here. The server's
-// receipt goes to the inbox that the message names. Without a receipt the source sends the message again.
-func (f *forwarder) shelve(m *nats.Msg) {
-	from, ok := wire.ReadShelf(m.Subject)
-	subject, inbox, data, err := readFar(m.Data)
-	if err == nil && ok {
-		asker, answerer, named := wire.ReadInbox(inbox)
-		var at wire.StoredAt
-		at, err = wire.ReadStore(subject)
-		ok = named && asker == from && answerer == storeToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
-	}
-	if err != nil || !ok {
-		f.quiet.Dropped(shortened(from, maxToken), "a message to be stored for an agent cannot be read", "error", err)
-		return
-	}
-	class, to := wire.ClassOf(subject)
-	if !f.s.limits.knows(to) {
-		f.own.conn().Publish(inbox, streamError(notEnrolled(to)))
-		return
-	}
-	via := f.whereIs(from)
-	if via == f.self {
-		via = ""
-	}
-	if err := f.s.limits.admit(class, quota.Message{Subject: subject, Member: from, Destination: to, Via: via, Size: len(data)}); err != nil {
-		f.own.conn().Publish(inbox, streamError(noShare(err)))
-		return
-	}
-	f.own.conn().PublishMsg(&nats.Msg{Subject: subject, Reply: inbox, Data: data})
-}
-
-// A message to be stored elsewhere begins with a line: a version, the subject, and the inbox for the receipt.
-const farVersion = "1"
-
-// maxFarLine bounds that line, in bytes.
-const maxFarLine = 2 << 10
-
-func farMessage(subject, inbox string, data []byte) []byte {
-	b := make([]byte, 0, len(farVersion)+len(subject)+len(inbox)+3+len(data))
-	for _, s := range []string{farVersion, " ", subject, " ", inbox, "\n"} {
-		b = append(b, s...)
-	}
-	return append(b, data...)
-}
-
-func readFar(message []byte) (subject, inbox string, data []byte, err error) {
-	n := bytes.IndexByte(message[:min(len(message), maxFarLine)], '\n')
-	if n < 0 {
-		return "", "", nil, transfer.Errorf(transfer.KindMalformed, "a message that is to be stored does not say where")
-	}
-	line := strings.Split(string(message[:n]), " ")
-	if len(line) != 3 || line[0] != farVersion {
-		return "", "", nil, transfer.Errorf(transfer.KindVersion, "a message that is to be stored says in another way where")
-	}
-	return line[1], line[2], message[n+1:], nil
-}
 
 // receipts are the receipts that an agent expects from other queue managers.
 type receipts struct {
@@ -288,8 +58,8 @@ func (s *StoreAt) listen(at string) error {
 	if r.listens[at] {
 		return nil
 	}
-	all := wire.InboxesOf(s.of.Token()) + storeToken + at + "." + secretFor(r.secret, at) + ".*"
-	if _, err := s.c.Subscribe(all, func(m Message) { r.take(at, m.Subject, m.Data) }); err != nil {
+	all := wire.InboxesOf(s.of.Token()) + errands.StoreToken + at + "." + errands.SecretFor(r.secret, at) + ".*"
+	if _, err := s.c.Subscribe(all, func(m link.Message) { r.take(at, m.Subject, m.Data) }); err != nil {
 		return err
 	}
 	r.listens[at] = true
@@ -303,7 +73,7 @@ func (r *receipts) take(at, inbox string, data []byte) {
 		Error  *jetstream.APIError `json:"error"`
 	}
 	n, err := strconv.ParseUint(wire.LastToken(inbox), 10, 64)
-	if err != nil || json.Unmarshal(data, &ack) != nil || ack.Error == nil && ack.Stream != string(StreamStore) {
+	if err != nil || json.Unmarshal(data, &ack) != nil || ack.Error == nil && ack.Stream != string(streams.StreamStore) {
 		return // then there is none
 	}
 	r.mu.Lock()
@@ -346,7 +116,7 @@ func (w *farReceipt) forget() {
 // since the message was sent. Behind a slow channel the receipts come as slowly as the channel carries the messages.
 func (w *farReceipt) wait(ctx context.Context) error {
 	defer w.forget()
-	look := time.NewTicker(quietLook)
+	look := time.NewTicker(link.QuietLook)
 	defer look.Stop()
 	for {
 		select {
@@ -385,7 +155,7 @@ type Receipt struct {
 	c    *Conn
 	of   string
 	size int
-	link *link // that carried the message
+	link *link.Link // that carried the message
 	sent time.Time
 	ack  jetstream.PubAckFuture
 	far  *farReceipt // instead of ack, for a message that is stored elsewhere
@@ -401,19 +171,19 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	r := &Receipt{c: c, of: subject, size: len(data), sent: time.Now()}
 	switch {
 	case at == "":
-		if r.link, r.err = c.bulk.ready(c.ctx); r.err == nil {
-			r.ack, r.err = r.link.js().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
+		if r.link, r.err = c.bulk.ready(c.base.Ctx); r.err == nil {
+			r.ack, r.err = r.link.JS().PublishMsgAsync(&nats.Msg{Subject: subject, Data: data}, jetstream.WithRetryAttempts(0))
 		}
-	case !c.control.up.Load():
-		r.err = c.away()
-	case len(data) > MaxStoredMessage:
-		r.err = tooLarge("the store", len(data), MaxStoredMessage)
+	case !c.control.Up.Load():
+		r.err = c.base.Away()
+	case len(data) > streams.MaxStoredMessage:
+		r.err = streams.TooLarge("the store", len(data), streams.MaxStoredMessage)
 	default:
 		r.far = s.receipts.next(at)
 		id, err := wire.ReadStore(subject)
 		if err == nil {
-			inbox := wire.InboxSubject(s.of.Token(), storeToken+at, secretFor(s.receipts.secret, at), r.far.n)
-			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), farMessage(subject, inbox, data))
+			inbox := wire.InboxSubject(s.of.Token(), errands.StoreToken+at, errands.SecretFor(s.receipts.secret, at), r.far.n)
+			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), errands.FarMessage(subject, inbox, data))
 		}
 		if r.err = err; err != nil {
 			r.far.forget()
@@ -430,12 +200,12 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 // connection is lost, the library ends the wait.
 func (r *Receipt) Wait(ctx context.Context) error {
 	if r.err != nil {
-		return r.c.explain(r.err, r.of, r.size)
+		return r.c.base.Explain(r.err, r.of, r.size)
 	}
 	if r.far != nil {
 		return explainStored(r.c, r.far.wait(ctx), r.of, r.size)
 	}
-	look := time.NewTicker(quietLook)
+	look := time.NewTicker(link.QuietLook)
 	defer look.Stop()
 	for {
 		select {
@@ -444,11 +214,11 @@ func (r *Receipt) Wait(ctx context.Context) error {
 		case err := <-r.ack.Err():
 			return explainStored(r.c, err, r.of, r.size)
 		case now := <-look.C:
-			if r.link.trip.had(r.sent, now) > storeAckWait {
-				return r.c.explain(errNoReceipt, r.of, r.size)
+			if r.link.Trip.Had(r.sent, now) > storeAckWait {
+				return r.c.base.Explain(errNoReceipt, r.of, r.size)
 			}
 		case <-ctx.Done():
-			return r.c.explain(ctx.Err(), r.of, r.size)
+			return r.c.base.Explain(ctx.Err(), r.of, r.size)
 		}
 	}
 }

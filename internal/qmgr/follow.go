@@ -8,6 +8,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 )
 
 const (
@@ -16,7 +21,7 @@ const (
 	leaveAfter = 2 * time.Second
 	leaveMost  = time.Minute // if no other one is better: between two attempts to leave it
 
-	doubtEvery = settled / 4
+	doubtEvery = streams.Settled / 4
 )
 
 // codeLeaderless is the error code of servers that cannot do an operation for want of a leader.
@@ -26,30 +31,30 @@ const codeLeaderless = 10008
 // of the others: such a member can neither accept nor deliver a command.
 func follow(c *Conn) {
 	pause, left, mute := leaveAfter, time.Time{}, 0
-	for !sleep(c.ctx, followEvery, nil) {
-		s := c.control.now.Load()
-		if s == nil || !c.control.up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" && *c.passing.Load() == "" {
+	for !sleep.For(c.base.Ctx, followEvery, nil) {
+		s := c.control.Now.Load()
+		if s == nil || !c.control.Up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" && *c.passing.Load() == "" {
 			continue // a single queue manager without faults has no cluster to follow
 		}
-		var a about
+		var a errands.About
 		alone := time.Duration(0)
 		if server := c.cfg.Server; server != nil {
-			a = server.aboutMe()
-		} else if !askManager(c.ctx, c, s.nc, &a) {
+			a = server.About()
+		} else if !askManager(c.base.Ctx, c, s.NC, &a) {
 			if c.cfg.Identity != nil || addresses(c) < 2 {
 				continue // it may be busy, or has no service that answers
 			}
 			// A server that is not Ferry's shows it: it does not answer for its queues.
-			if mute++; answersForQueues(c, s.js) {
+			if mute++; answersForQueues(c, s.JS) {
 				mute = 0
 			}
 			if mute > 2 {
 				alone = leaveAfter
 			}
 		}
-		before := c.passing.Swap(a.present())
-		if was := before != nil && *before != ""; was && *a.present() == "" && !c.cfg.Early {
-			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+		before := c.passing.Swap(a.Present())
+		if was := before != nil && *before != ""; was && *a.Present() == "" && !c.cfg.Early {
+			ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
 			c.Ensure(ctx) // or the client that stores the next message does
 			cancel()
 		}
@@ -63,8 +68,8 @@ func follow(c *Conn) {
 		c.cfg.Log.Warn("the queue manager is without the others of its cluster; connecting to another one", slog.String("at", here(c)))
 		left, mute = time.Now(), 0
 		pause = min(2*pause, leaveMost)
-		for _, l := range append(links(c), c.bulk.link) {
-			if sock := l.socket.Load(); sock != nil {
+		for _, l := range append(linksOf(c), c.bulk.link) {
+			if sock := l.Socket.Load(); sock != nil {
 				sock.Close()
 			}
 		}
@@ -73,9 +78,9 @@ func follow(c *Conn) {
 
 // answersForQueues reports whether the streams of commands have a leader.
 func answersForQueues(c *Conn, js jetstream.JetStream) bool {
-	ctx, cancel := context.WithTimeout(c.ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(c.base.Ctx, link.ProbeTimeout)
 	defer cancel()
-	_, err := js.Stream(ctx, string(StreamCommand))
+	_, err := js.Stream(ctx, string(streams.StreamCommand))
 	api := (*jetstream.APIError)(nil)
 	return err == nil || errors.As(err, &api) && api.ErrorCode != codeLeaderless
 }
@@ -85,12 +90,12 @@ func addresses(c *Conn) int { return strings.Count(c.cfg.URL, ",") + 1 }
 
 // here returns the name and address of the queue manager at the other end of the control connection.
 func here(c *Conn) string {
-	if s := c.control.now.Load(); s != nil && c.cfg.Server == nil {
-		if name := s.nc.ConnectedServerName(); name != "" {
-			return name + " at " + s.nc.ConnectedUrlRedacted()
+	if s := c.control.Now.Load(); s != nil && c.cfg.Server == nil {
+		if name := s.NC.ConnectedServerName(); name != "" {
+			return name + " at " + s.NC.ConnectedUrlRedacted()
 		}
 	}
-	return c.where
+	return c.base.Where
 }
 
 // doubt looks at the streams again if one seems to have gone back, until that is certain.
@@ -98,10 +103,10 @@ func doubt(c *Conn) {
 	if !c.witness.doubtful() || c.doubting.Swap(true) {
 		return
 	}
-	c.background(func() {
+	c.base.Background(func() {
 		defer c.doubting.Store(false)
-		for c.witness.doubtful() && !sleep(c.ctx, doubtEvery, nil) {
-			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+		for c.witness.doubtful() && !sleep.For(c.base.Ctx, doubtEvery, nil) {
+			ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
 			c.Ensure(ctx)
 			cancel()
 		}
@@ -118,12 +123,13 @@ func (w *witness) doubtful() bool {
 // none, or without a cluster. Stores reports whether messages are stored all the same.
 func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool) {
 	if server := c.cfg.Server; server != nil {
-		return server.Passing(), noQuorum(server) == nil
+		a := server.About()
+		return a.Passing, !a.NoQuorum
 	}
-	var a about
-	if s := c.control.now.Load(); s == nil || !c.control.up.Load() || !askManager(ctx, c, s.nc, &a) {
+	var a errands.About
+	if s := c.control.Now.Load(); s == nil || !c.control.Up.Load() || !askManager(ctx, c, s.NC, &a) {
 		return "", true // which shows elsewhere
 	}
-	c.passing.Store(a.present())
+	c.passing.Store(a.Present())
 	return a.Passing, !a.NoQuorum
 }

@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-
-	"github.com/nats-io/nats.go"
 )
 
 // NewInbox and Request make inboxes, and an answer goes nowhere else: neither to a subject that is none, nor to a
@@ -21,14 +23,14 @@ func TestAnswersGoToInboxes(t *testing.T) {
 		t.Errorf("%q is not taken for a new inbox", inbox)
 	}
 	replies := make(chan string, 1)
-	if _, err := c.Subscribe(wire.AllAsks("ALPHA"), func(m Message) {
+	if _, err := c.Subscribe(wire.AllAsks("ALPHA"), func(m link.Message) {
 		replies <- m.Reply
 		c.Answer(wire.LastToken(m.Subject), m.Reply, []byte("yes"))
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := asker.Request(testContext(t), wire.AskAgent("ALPHA", "ann"), nil, patience); err != nil {
-		t.Errorf("a question is not answered: %v; its inbox is %q", err, receive(t, "the question", replies))
+	if _, err := asker.Request(qmgrtest.Context(t), wire.AskAgent("ALPHA", "ann"), nil, qmgrtest.Patience); err != nil {
+		t.Errorf("a question is not answered: %v; its inbox is %q", err, qmgrtest.Receive(t, "the question", replies))
 	}
 	for _, subject := range []string{"", "ferry.command.ALPHA.ann", "$JS.API.STREAM.PURGE.FERRY_COMMAND", "t.question", connect(t, ConnConfig{Server: s, Self: "bob"}).NewInbox("ALPHA"), asker.NewInbox("BETA"),
 		inbox + ".x", inbox[:len(inbox)-2]} {
@@ -36,7 +38,7 @@ func TestAnswersGoToInboxes(t *testing.T) {
 			t.Errorf("an answer is sent to %q: %v", subject, err)
 		}
 	}
-	if _, err := asker.Request(testContext(t), wire.AskAgent("BETA", "ann"), nil, patience); transfer.KindOf(err) != transfer.KindUnreachable {
+	if _, err := asker.Request(qmgrtest.Context(t), wire.AskAgent("BETA", "ann"), nil, qmgrtest.Patience); transfer.KindOf(err) != transfer.KindUnreachable {
 		t.Errorf("a question without a listener: %v", err)
 	}
 }
@@ -50,9 +52,9 @@ func TestQueueManagerAnswersInboxesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(stranger.Close)
-	heard := make(chan Message, 2)
+	heard := make(chan link.Message, 2)
 	for _, subject := range []string{"ferry.reply.ALPHA.BETA", "ferry.probe"} {
-		if _, err := c.Subscribe(subject, func(m Message) { heard <- m }); err != nil {
+		if _, err := c.Subscribe(subject, func(m link.Message) { heard <- m }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +66,7 @@ func TestQueueManagerAnswersInboxesOnly(t *testing.T) {
 	}
 	// The responder takes one question after the other: its answer to the next question comes after a possible answer
 	// to this one.
-	if _, err := c.Request(testContext(t), wire.AskSubject(wire.Manager, c.Self()), nil, patience); err != nil {
+	if _, err := c.Request(qmgrtest.Context(t), wire.AskSubject(wire.Manager, c.Self()), nil, qmgrtest.Patience); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Publish("ferry.probe", nil); err != nil {
@@ -75,7 +77,7 @@ func TestQueueManagerAnswersInboxesOnly(t *testing.T) {
 		if m.Subject != "ferry.probe" {
 			t.Errorf("the queue manager says %s on %s because a message named it", m.Data, m.Subject)
 		}
-	case <-time.After(patience):
+	case <-time.After(qmgrtest.Patience):
 		t.Error("the probe has not come")
 	}
 }

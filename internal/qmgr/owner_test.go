@@ -8,15 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
 // Of several clients that have seen the same owner, one becomes the next owner. That holds where there was none, and
 // where the bucket has been lost.
 func TestOwnerIsReplacedByOne(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	dir := t.TempDir()
-	s := start(t, dir, freePort(t))
+	s := start(t, dir, qmgrtest.FreePort(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var conns []*Conn
@@ -25,12 +27,12 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 	}
 	for round := range 20 {
 		if round%5 == 4 {
-			eventually(t, "the files of the stream that was deleted before are removed", func() bool {
+			qmgrtest.Eventually(t, "the files of the stream that was deleted before are removed", func() bool {
 				// The server keeps the files of a stream where these are still in the way of their new name.
-				all, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "."+string(StreamOwner)))
+				all, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "."+string(streams.StreamOwner)))
 				return err == nil && len(all) == 0
 			})
-			if err := conns[0].control.js().DeleteStream(ctx, string(StreamOwner)); err != nil {
+			if err := conns[0].control.JS().DeleteStream(ctx, string(streams.StreamOwner)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -64,8 +66,8 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 
 // A message that is being handled counts as delivered and as unread.
 func TestStanding(t *testing.T) {
-	noLeaks(t)
-	s := start(t, t.TempDir(), freePort(t))
+	qmgrtest.NoLeaks(t)
+	s := start(t, t.TempDir(), qmgrtest.FreePort(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := connect(t, ConnConfig{URL: s.URL()})

@@ -18,21 +18,24 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ferry/internal/qmgr/tap"
-
 	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/qmgr/tap"
 )
 
 // webServer runs a queue manager that can be reached through web sockets.
 func webServer(t *testing.T) *server.Server {
 	web, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-		Websocket: server.WebsocketOpts{Host: "127.0.0.1", Port: -1, NoTLS: true}, MaxPayload: serverMaxPayload})
+		Websocket: server.WebsocketOpts{Host: "127.0.0.1", Port: -1, NoTLS: true}, MaxPayload: streams.MaxPayload})
 	if err != nil {
 		t.Fatal(err)
 	}
 	web.Start()
 	t.Cleanup(func() { web.Shutdown(); web.WaitForShutdown() })
-	if !web.ReadyForConnections(patience) {
+	if !web.ReadyForConnections(qmgrtest.Patience) {
 		t.Fatal("the server does not start")
 	}
 	return web
@@ -43,13 +46,13 @@ func tlsServer(t testing.TB) (*server.Server, *tls.Config) {
 	t.Helper()
 	cert, trust := certificate(t)
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-		TLS: true, TLSTimeout: 10, TLSHandshakeFirst: true, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}, MaxPayload: serverMaxPayload})
+		TLS: true, TLSTimeout: 10, TLSHandshakeFirst: true, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}, MaxPayload: streams.MaxPayload})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(qmgrtest.Patience) {
 		t.Fatal("the server does not start")
 	}
 	return s, &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
@@ -88,7 +91,7 @@ func BenchmarkDataOverTLS(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			from, to := connect(b, c.cfg), connect(b, c.cfg)
 			got, memory := make(chan struct{}, 16), make([]byte, 1<<20)
-			if _, err := to.SubscribeData("d.>", func(n int) []byte { return memory[:n] }, func(Message) { got <- struct{}{} }); err != nil {
+			if _, err := to.SubscribeData("d.>", func(n int) []byte { return memory[:n] }, func(link.Message) { got <- struct{}{} }); err != nil {
 				b.Fatal(err)
 			}
 			data := make([]byte, 1<<20)
@@ -109,12 +112,12 @@ func BenchmarkDataOverTLS(b *testing.B) {
 
 // Data that waits for a temporarily slow connection does not break it.
 func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	web := webServer(t)
 	p := newProxy(t, strings.TrimPrefix(web.WebsocketURL(), "ws://"))
 	from, to := connect(t, ConnConfig{URL: web.ClientURL()}), connect(t, ConnConfig{URL: "ws://" + p.Addr().String()})
-	got := make(chan Message, 1000)
-	if _, err := to.SubscribeData("d.>", nil, func(m Message) { got <- m }); err != nil {
+	got := make(chan link.Message, 1000)
+	if _, err := to.SubscribeData("d.>", nil, func(m link.Message) { got <- m }); err != nil {
 		t.Fatal(err)
 	}
 	const n, size = 40, 1 << 20
@@ -124,17 +127,17 @@ func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "most of it waits for the connection", func() bool {
+		qmgrtest.Eventually(t, "most of it waits for the connection", func() bool {
 			all, err := web.Connz(nil)
-			return err == nil && slices.ContainsFunc(all.Conns, func(c *server.ConnInfo) bool { return c.Pending > 9*serverMaxPayload })
+			return err == nil && slices.ContainsFunc(all.Conns, func(c *server.ConnInfo) bool { return c.Pending > 9*streams.MaxPayload })
 		})
 	})
 	for range n {
-		if m := receive(t, "message", got); len(m.Data) != size {
+		if m := qmgrtest.Receive(t, "message", got); len(m.Data) != size {
 			t.Fatalf("a message has %d bytes", len(m.Data))
 		}
 	}
-	if n := to.data.conn().Stats().Reconnects; n != 0 {
+	if n := to.data.NATS().Stats().Reconnects; n != 0 {
 		t.Errorf("the connection was lost %d times", n)
 	}
 }
@@ -142,7 +145,7 @@ func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
 // Over a plain connection data does not pass through the library, in either
 // direction; over a web socket it does, and arrives as well.
 func TestDataPastTheLibrary(t *testing.T) {
-	noLeaks(t)
+	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	web := webServer(t)
 	first, trust := tlsServer(t)
@@ -159,23 +162,23 @@ func TestDataPastTheLibrary(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			from, to := connect(t, c.cfg), connect(t, c.cfg)
 			lent := make(chan int, 1000)
-			got := make(chan Message, 1000)
-			stop, err := to.SubscribeData("d.x.>", func(n int) []byte { lent <- n; return make([]byte, n) }, func(m Message) { got <- m })
+			got := make(chan link.Message, 1000)
+			stop, err := to.SubscribeData("d.x.>", func(n int) []byte { lent <- n; return make([]byte, n) }, func(m link.Message) { got <- m })
 			if err != nil {
 				t.Fatal(err)
 			}
-			before := from.data.conn().Stats().OutMsgs
+			before := from.data.NATS().Stats().OutMsgs
 			for i := range 100 {
 				if err := from.PublishData("d.x.y", bytes.Repeat([]byte{byte(i)}, i*10_000)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for i := range 100 {
-				if m := receive(t, "message", got); m.Subject != "d.x.y" || !bytes.Equal(m.Data, bytes.Repeat([]byte{byte(i)}, i*10_000)) {
+				if m := qmgrtest.Receive(t, "message", got); m.Subject != "d.x.y" || !bytes.Equal(m.Data, bytes.Repeat([]byte{byte(i)}, i*10_000)) {
 					t.Fatalf("message %d is another: %d bytes on %s", i, len(m.Data), m.Subject)
 				}
 			}
-			out, in := from.data.conn().Stats().OutMsgs-before, to.data.conn().Stats().InMsgs
+			out, in := from.data.NATS().Stats().OutMsgs-before, to.data.NATS().Stats().InMsgs
 			if past := out == 0 && in == 0; past != c.past || past != (len(lent) == 100) {
 				t.Errorf("the library sent %d and received %d messages, and memory was lent for %d", out, in, len(lent))
 			}
@@ -199,19 +202,19 @@ func TestDataPastTheLibrary(t *testing.T) {
 func TestDataPastTheLibraryAfterALoss(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, ConnConfig{URL: s.URL()})
-	got := make(chan Message, 10)
-	if _, err := c.SubscribeData("d.>", nil, func(m Message) { got <- m }); err != nil {
+	got := make(chan link.Message, 10)
+	if _, err := c.SubscribeData("d.>", nil, func(m link.Message) { got <- m }); err != nil {
 		t.Fatal(err)
 	}
-	old := c.data.socket.Load()
+	old := c.data.Socket.Load()
 	old.Close()
-	for end := time.Now().Add(patience); c.data.socket.Load() == old || c.PublishData("d.x", []byte("again")) != nil; {
+	for end := time.Now().Add(qmgrtest.Patience); c.data.Socket.Load() == old || c.PublishData("d.x", []byte("again")) != nil; {
 		if time.Now().After(end) {
 			t.Fatal("the connection does not come back")
 		}
 	}
-	receive(t, "message after the loss", got)
-	if st := c.data.conn().Stats(); st.OutMsgs+st.InMsgs != 0 {
+	qmgrtest.Receive(t, "message after the loss", got)
+	if st := c.data.NATS().Stats(); st.OutMsgs+st.InMsgs != 0 {
 		t.Errorf("the library sent %d messages and received %d", st.OutMsgs, st.InMsgs)
 	}
 }
@@ -221,7 +224,7 @@ func TestStuckMessageEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
-		s := &socket{Conn: near}
+		s := &link.Socket{Conn: near}
 		past := tap.New(s, nil)
 		if tried, err := past.Publish("x", make([]byte, 1000)); tried || err != nil {
 			t.Fatalf("it was tried before the connection was let in: %v", err)
@@ -235,7 +238,7 @@ func TestStuckMessageEnds(t *testing.T) {
 		if tried, err := past.Publish("x", make([]byte, 1000)); !tried || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("%t, %v", tried, err)
 		}
-		if d := time.Since(begun); d != (1+writeSteps)*writeStep { // in the first step 20 bytes went out
+		if d := time.Since(begun); d != (1+link.WriteSteps)*link.WriteStep { // in the first step 20 bytes went out
 			t.Errorf("it took %s", d)
 		}
 		if _, err := past.Write([]byte("PING\r\n")); err != io.ErrClosedPipe {

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/qmgr/link"
 	"ferry/internal/security/identity"
+	"ferry/internal/sys/sleep"
 )
 
 // A Probed describes the listener at an address.
@@ -48,7 +50,7 @@ func ProbeURL(ctx context.Context, url string, timeout time.Duration) (p Probed,
 			}
 			last = err
 		}
-		if sleep(ctx, connectPause, nil) {
+		if sleep.For(ctx, connectPause, nil) {
 			return p, "", noManager(ctx, where, last)
 		}
 	}
@@ -81,14 +83,14 @@ var errProbed = errors.New("the certificate has been seen")
 // Probe describes the listener at an address, HOST:PORT. It shows the listener neither a certificate nor a command of
 // NATS.
 func Probe(ctx context.Context, address string) (p Probed, err error) {
-	d := net.Dialer{Timeout: dialTimeout}
+	d := net.Dialer{Timeout: link.DialTimeout}
 	made, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return p, err
 	}
 	defer made.Close()
-	conn := &socket{Conn: made}
-	ctx, cancel := conn.moving(ctx, dialTimeout)
+	conn := &link.Socket{Conn: made}
+	ctx, cancel := conn.Moving(ctx, link.DialTimeout)
 	defer cancel()
 
 	// A listener that sends first has no TLS, and would log a handshake as an error.

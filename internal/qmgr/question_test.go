@@ -2,44 +2,18 @@ package qmgr
 
 import (
 	"bytes"
-	"net"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/nats-io/nats.go"
-)
 
-// A question is waited for as long as bytes come on its connection, and 3 s longer.
-func TestAQuestionLastsWhileBytesMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		defer near.Close()
-		defer far.Close()
-		s := &socket{Conn: near}
-		began := time.Now()
-		ctx, cancel := s.moving(t.Context(), still)
-		defer cancel()
-		for range 20 {
-			//house:sleep because it runs in a bubble
-			time.Sleep(time.Second)
-			s.in.Add(1)
-			if ctx.Err() != nil {
-				t.Fatalf("bytes came for %s without a pause, and the question is given up", time.Since(began))
-			}
-		}
-		last := time.Now()
-		<-ctx.Done()
-		if d := time.Since(last); d < still || d > still+2*lookEvery {
-			t.Errorf("the question is given up %s after the last byte", d)
-		}
-	})
-}
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/qmgrtest"
+)
 
 // An answer is whole with its last part. One that lacks a part is none, and the next answer is read from its first part on.
 func TestPartsOfAnAnswer(t *testing.T) {
-	data, other := noise(3*partSize+100), noise(2*partSize)
-	first, second := inParts("S", data), inParts("S", other)
+	data, other := qmgrtest.Noise(3*errands.PartSize+100), qmgrtest.Noise(2*errands.PartSize)
+	first, second := errands.InParts("S", data), errands.InParts("S", other)
 	if len(first) != 4 || len(second) != 2 {
 		t.Fatalf("%d and %d parts", len(first), len(second))
 	}
@@ -56,16 +30,16 @@ func TestPartsOfAnAnswer(t *testing.T) {
 		{"a part of another one is between", []*nats.Msg{first[0], first[1], second[1], first[2], first[3]}, data},
 		{"another one follows a loss", []*nats.Msg{first[0], first[2], second[0], second[1]}, other},
 	} {
-		var g gathering
+		var g errands.Gathering
 		whole := false
 		for _, m := range c.parts {
-			whole = g.add(m)
+			whole = g.Add(m)
 		}
-		if whole != (c.want != nil) || whole && !bytes.Equal(g.data, c.want) {
-			t.Errorf("%s: it is whole: %v, with %d bytes", c.name, whole, len(g.data))
+		if whole != (c.want != nil) || whole && !bytes.Equal(g.Data, c.want) {
+			t.Errorf("%s: it is whole: %v, with %d bytes", c.name, whole, len(g.Data))
 		}
 	}
-	if all := inParts("S", make([]byte, maxAnswer)); len(all) > partsMost {
+	if all := errands.InParts("S", make([]byte, errands.MaxAnswer)); len(all) > errands.PartsMost {
 		t.Errorf("the largest answer has %d parts", len(all))
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -18,7 +19,7 @@ import (
 func put(t *testing.T, q *Queues, n int) {
 	t.Helper()
 	for k := range n {
-		if _, err := q.Put(testContext(t), wire.QueueSpan{Queue: "ORDERS"}, false, fmt.Append(nil, k+1)); err != nil {
+		if _, err := q.Put(qmgrtest.Context(t), wire.QueueSpan{Queue: "ORDERS"}, false, fmt.Append(nil, k+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -27,11 +28,11 @@ func put(t *testing.T, q *Queues, n int) {
 // A message that is too large for an answer is not held: the next asker gets the same answer.
 func TestNoClaimOfALargeMessage(t *testing.T) {
 	q, v := queued(t)
-	if _, err := q.Put(testContext(t), wire.QueueSpan{Queue: "ORDERS"}, false, make([]byte, wire.MaxQueuePeek+1)); err != nil {
+	if _, err := q.Put(qmgrtest.Context(t), wire.QueueSpan{Queue: "ORDERS"}, false, make([]byte, wire.MaxQueuePeek+1)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		m, hold, err := q.Claim(testContext(t), wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark})
+		m, hold, err := q.Claim(qmgrtest.Context(t), wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark})
 		if err != nil || m == nil || m.Size != wire.MaxQueuePeek+1 || len(m.Data) > 0 || hold != 0 {
 			t.Fatalf("the message is %+v with the hold %d, %v", m, hold, err)
 		}
@@ -49,7 +50,7 @@ func TestClaimsAtOnce(t *testing.T) {
 	for range readers {
 		all.Go(func() {
 			for range messages {
-				m, hold, err := q.Claim(testContext(t), wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark})
+				m, hold, err := q.Claim(qmgrtest.Context(t), wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark})
 				if err != nil {
 					t.Error(err)
 				}
@@ -59,7 +60,7 @@ func TestClaimsAtOnce(t *testing.T) {
 				mu.Lock()
 				given[string(m.Data)]++
 				mu.Unlock()
-				if err := q.Got(testContext(t), "ORDERS", v.Mark, m.Number, hold); err != nil {
+				if err := q.Got(qmgrtest.Context(t), "ORDERS", v.Mark, m.Number, hold); err != nil {
 					t.Error(err)
 				}
 			}
@@ -74,7 +75,7 @@ func TestClaimsAtOnce(t *testing.T) {
 			t.Errorf("message %s was given %d times", m, n)
 		}
 	}
-	if v, err := q.Show(testContext(t), "ORDERS"); err != nil || v.Messages != 0 {
+	if v, err := q.Show(qmgrtest.Context(t), "ORDERS"); err != nil || v.Messages != 0 {
 		t.Errorf("%d messages are left, %v", v.Messages, err)
 	}
 }
@@ -83,7 +84,7 @@ func TestClaimsAtOnce(t *testing.T) {
 // way round.
 func TestHolds(t *testing.T) {
 	q, v := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	put(t, q, 5)
 	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
 	span := func(first, last uint64) wire.QueueSpan {
@@ -107,13 +108,13 @@ func TestHolds(t *testing.T) {
 	if err := q.Hold(ctx, span(numbers[0], numbers[2]), one); err != nil {
 		t.Errorf("a transfer that begins anew: %v", err)
 	}
-	wantKind(t, q.Hold(ctx, span(numbers[2], numbers[4]), two), transfer.KindBusy, "another transfer")
+	qmgrtest.WantKind(t, q.Hold(ctx, span(numbers[2], numbers[4]), two), transfer.KindBusy, "another transfer")
 	m, hold, err := q.Claim(ctx, wire.QueueSpan{Queue: "ORDERS"})
 	if err != nil || m == nil || string(m.Data) != "4" {
 		t.Fatalf("beside the transfer %+v is given, %v", m, err)
 	}
-	wantKind(t, q.Hold(ctx, span(numbers[3], numbers[4]), two), transfer.KindBusy, "by hand")
-	wantKind(t, q.Got(ctx, "ORDERS", v.Mark, m.Number, hold+1), transfer.KindConflict, "in time")
+	qmgrtest.WantKind(t, q.Hold(ctx, span(numbers[3], numbers[4]), two), transfer.KindBusy, "by hand")
+	qmgrtest.WantKind(t, q.Got(ctx, "ORDERS", v.Mark, m.Number, hold+1), transfer.KindConflict, "in time")
 	if err := q.Got(ctx, "ORDERS", v.Mark, m.Number, hold); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestHolds(t *testing.T) {
 // in the way of others until the transfer ends.
 func TestHoldsOfOneTransfer(t *testing.T) {
 	q, v := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	put(t, q, 3)
 	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
 	all := func() wire.QueueSpan {
@@ -155,7 +156,7 @@ func TestHoldsOfOneTransfer(t *testing.T) {
 	if err := q.Hold(ctx, all(), one); err != nil {
 		t.Errorf("a transfer that begins anew with more messages: %v", err)
 	}
-	wantKind(t, q.Hold(ctx, all(), two), transfer.KindBusy, "another transfer")
+	qmgrtest.WantKind(t, q.Hold(ctx, all(), two), transfer.KindBusy, "another transfer")
 	if err := q.Release(ctx, "ORDERS", one); err != nil {
 		t.Fatal(err)
 	}
@@ -168,11 +169,11 @@ func TestHoldsOfOneTransfer(t *testing.T) {
 // ended is not renewed.
 func TestHoldsAreRenewed(t *testing.T) {
 	q, v := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	put(t, q, 1)
 	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
 	span := wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, Last: 1}
-	h, err := q.c.control.js().Stream(ctx, string(StreamHold))
+	h, err := q.c.control.JS().Stream(ctx, string(streams.StreamHold))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestHoldsAreRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := look()
-	other, err := q.c.control.js().Publish(ctx, span.HoldOf("BETA", two), first.Data) // has not looked at the others yet
+	other, err := q.c.control.JS().Publish(ctx, span.HoldOf("BETA", two), first.Data) // has not looked at the others yet
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,15 +197,15 @@ func TestHoldsAreRenewed(t *testing.T) {
 		if err := q.Renew(ctx, "ORDERS", one); err != nil {
 			t.Fatal(err)
 		}
-		if m := look(); m.Sequence <= other.Sequence || m.Header.Get(jetstream.MsgTTLHeader) != fmt.Sprintf("%.0fs", HoldSpan.Seconds()) {
+		if m := look(); m.Sequence <= other.Sequence || m.Header.Get(jetstream.MsgTTLHeader) != fmt.Sprintf("%.0fs", streams.HoldSpan.Seconds()) {
 			t.Errorf("the renewed hold is message %d with %v", m.Sequence, m.Header)
 		}
-		all, err := holdsOf(ctx, h, &span, "")
+		all, err := streams.HoldsOf(ctx, h, &span, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantKind(t, all.meets(&span, other.Sequence), transfer.KindBusy, "another transfer")
-		if err := all.meets(&span, first.Sequence); err != nil {
+		qmgrtest.WantKind(t, all.Meets(&span, other.Sequence), transfer.KindBusy, "another transfer")
+		if err := all.Meets(&span, first.Sequence); err != nil {
 			t.Errorf("the hold that was there first gives way: %v", err)
 		}
 	}
@@ -213,8 +214,8 @@ func TestHoldsAreRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := nats.NewMsg(span.HoldOf("ALPHA", one))
-	l := library{js: q.c.control.js}
-	if _, err := l.hold(ctx, late, HoldSpan, jetstream.WithExpectLastSequencePerSubject(last.Sequence)); !wrongSequence(err) {
+	l := streams.Library{JS: q.c.control.JS}
+	if _, err := l.Hold(ctx, late, streams.HoldSpan, jetstream.WithExpectLastSequencePerSubject(last.Sequence)); !streams.WrongSequence(err) {
 		t.Errorf("a renewal that began before the release is stored: %v", err)
 	}
 	if err := q.Renew(ctx, "ORDERS", one); err != nil {
@@ -225,48 +226,10 @@ func TestHoldsAreRenewed(t *testing.T) {
 	}
 }
 
-// An agent with an identity has the queue manager hold messages, renew the hold and end it. It has no right to store a
-// hold itself.
-func TestHoldsWithAnIdentity(t *testing.T) {
-	a := authoritytest.New(t)
-	s := linked(t, a, "ONE")
-	ctx := testContext(t)
-	manager := connect(t, ConnConfig{Server: s, Identity: s.cfg.Guard.Identity})
-	if _, err := QueuesOf(manager).Create(ctx, "ORDERS", 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	put(t, QueuesOf(manager), 1)
-	agent := as(t, a, s, "ALPHA")
-	q, one := QueuesOf(agent), transfer.ID{1, 6: 0x70, 8: 0x80}
-	number := func() uint64 {
-		t.Helper()
-		h, err := manager.control.js().Stream(ctx, string(StreamHold))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.CachedInfo().State.Msgs == 0 {
-			return 0
-		}
-		return h.CachedInfo().State.LastSeq
-	}
-	if err := q.Hold(ctx, wire.QueueSpan{Queue: "ORDERS", Last: 1}, one); err != nil || number() != 1 {
-		t.Fatalf("hold %d, %v", number(), err)
-	}
-	if err := q.Renew(ctx, "ORDERS", one); err != nil || number() != 2 {
-		t.Errorf("the renewed hold is %d, %v", number(), err)
-	}
-	if err := agent.Publish("ferry.hold.ORDERS.m.1", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Release(ctx, "ORDERS", one); err != nil || number() != 0 {
-		t.Errorf("after the release there is hold %d, %v", number(), err)
-	}
-}
-
 // Holds outlive a restart of the queue manager, those that were renewed as well. They do not keep messages of a queue
 // that was made anew under the same name.
 func TestHoldsOutliveAQueueManager(t *testing.T) {
-	dir, ctx := t.TempDir(), testContext(t)
+	dir, ctx := t.TempDir(), qmgrtest.Context(t)
 	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
 	all := wire.QueueSpan{Queue: "ORDERS", Last: 2}
 	up := func() (*Queues, func()) {
@@ -288,7 +251,7 @@ func TestHoldsOutliveAQueueManager(t *testing.T) {
 		if m, _, err := q.Claim(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || m != nil {
 			t.Errorf("after a restart %+v is given, %v", m, err)
 		}
-		wantKind(t, q.Hold(ctx, all, two), transfer.KindBusy, "another transfer")
+		qmgrtest.WantKind(t, q.Hold(ctx, all, two), transfer.KindBusy, "another transfer")
 		if err := q.Renew(ctx, "ORDERS", one); err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +271,7 @@ func TestHoldsOutliveAQueueManager(t *testing.T) {
 // Messages of a full queue can be taken, by hand and by a transfer.
 func TestAFullQueueIsTakenFrom(t *testing.T) {
 	q, _ := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	v, err := q.Create(ctx, "SMALL", 64<<10, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -344,7 +307,7 @@ func TestAFullQueueIsTakenFrom(t *testing.T) {
 // A part of a file that does not fit into a queue is refused as a whole, also where some of its messages would fit.
 func TestAFullQueueTakesNoHalfOfAPart(t *testing.T) {
 	q, _ := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	if _, err := q.Create(ctx, "SMALL", 64<<10, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +324,7 @@ func TestAFullQueueTakesNoHalfOfAPart(t *testing.T) {
 			have = now
 		}
 	}
-	wantKind(t, err, transfer.KindNoSpace, "SMALL", "full")
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "SMALL", "full")
 	n, _, err := q.Count(ctx, wire.QueueSpan{Queue: "SMALL"})
 	now, rerr := q.Receipt(ctx, to, "")
 	if err != nil || rerr != nil || parts < 3 || n != uint64(have.Messages) || now != have {
@@ -373,17 +336,17 @@ func TestAFullQueueTakesNoHalfOfAPart(t *testing.T) {
 // transfer.
 func TestProgramsTakeNoRoomOfHolds(t *testing.T) {
 	q, _ := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	v, err := q.Create(ctx, "SMALL", 64<<10, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	js := q.c.control.js()
+	js := q.c.control.JS()
 	for size := 1 << 20; size > 0; {
 		_, err := js.Publish(ctx, wire.QueueSubject("SMALL", "PROGRAM", wire.NoGroup), make([]byte, size))
 		api := (*jetstream.APIError)(nil)
 		switch {
-		case errors.As(err, &api) && isFull(api):
+		case errors.As(err, &api) && streams.IsFull(api):
 			size /= 2
 		case err != nil:
 			t.Fatal(err)

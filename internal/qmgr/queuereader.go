@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -37,7 +39,7 @@ type queueReading struct {
 
 // Reader makes a reader of a span, from an offset in its first message on.
 func (q *Queues) Reader(of wire.QueueSpan, offset int) wire.QueuePieces {
-	ctx, end := context.WithCancel(q.c.ctx)
+	ctx, end := context.WithCancel(q.c.base.Ctx)
 	return &queueReading{q: q, ctx: ctx, end: end, left: of, at: offset}
 }
 
@@ -79,7 +81,7 @@ func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 			r.bad = 0
 			return p, err
 		}
-		sleep(r.ctx, consumeWait, r.q.c.control.comesUp())
+		sleep.For(r.ctx, consumeWait, r.q.c.control.ComesUp())
 	}
 }
 
@@ -117,8 +119,8 @@ type queueFlight struct {
 	read  *atomic.Int64 // that of the one that is read
 
 	mu     sync.Mutex
-	come   chan struct{} // closed when something has changed
-	res    queueResult   // as far as it is here
+	come   chan struct{}       // closed when something has changed
+	res    streams.QueueResult // as far as it is here
 	over   bool
 	err    error
 	next   *queueFlight // nil: it has not been asked for, or there is none
@@ -134,20 +136,20 @@ func (r *queueReading) ask(ctx context.Context, from wire.QueueSpan, at int, ind
 	go func() {
 		c := r.q.c
 		asked, came, first := time.Now(), time.Time{}, 0
-		res, err := r.q.taskPartly(ctx, queueTask{Do: queueRead, Span: from, Offset: at, Room: c.amounts.taken.bytes(queueBytes)}, func(res *queueResult) {
+		res, err := r.q.taskPartly(ctx, streams.QueueTask{Do: streams.QueueRead, Span: from, Offset: at, Room: c.amounts.taken.bytes(streams.QueueBytes)}, func(res *streams.QueueResult) {
 			if came.IsZero() {
-				came, first = time.Now(), len(res.behind)
+				came, first = time.Now(), len(res.Behind)
 			}
 			f.arrived(res)
 		})
 		if err == nil {
 			f.arrived(&res)
 			if came.IsZero() {
-				came, first = time.Now(), len(res.behind)
+				came, first = time.Now(), len(res.Behind)
 			}
-			heads := queueFrame * len(res.Pieces)
-			_, trip := c.control.trip.times()
-			c.amounts.taken.answered(len(res.behind)+heads, first+heads, asked, came, trip)
+			heads := streams.QueueFrame * len(res.Pieces)
+			_, trip := c.control.Trip.Times()
+			c.amounts.taken.answered(len(res.Behind)+heads, first+heads, asked, came, trip)
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -165,7 +167,7 @@ func (f *queueFlight) wake() {
 
 // arrived takes the part of the answer that has arrived. From the first part on, the beginning of the next answer is
 // known.
-func (f *queueFlight) arrived(res *queueResult) {
+func (f *queueFlight) arrived(res *streams.QueueResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.res = *res
@@ -221,7 +223,7 @@ func (f *queueFlight) take(ctx context.Context) (p wire.QueuePiece, there bool, 
 func (f *queueFlight) wait() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.over || f.n < len(f.res.Pieces) && (len(f.res.behind) > f.used || f.res.Pieces[f.n][1] == 0) {
+	if f.over || f.n < len(f.res.Pieces) && (len(f.res.Behind) > f.used || f.res.Pieces[f.n][1] == 0) {
 		return nil
 	}
 	return f.come
@@ -240,11 +242,11 @@ func (f *queueFlight) piece() (p wire.QueuePiece, there bool) {
 		return p, false
 	}
 	number, size := f.res.Pieces[f.n][0], int(f.res.Pieces[f.n][1])
-	n := min(len(f.res.behind)-f.used, size-f.done)
+	n := min(len(f.res.Behind)-f.used, size-f.done)
 	if n <= 0 && size > f.done {
 		return p, false
 	}
-	p = wire.QueuePiece{Number: number, Offset: f.offset, Data: f.res.behind[f.used : f.used+n : f.used+n]}
+	p = wire.QueuePiece{Number: number, Offset: f.offset, Data: f.res.Behind[f.used : f.used+n : f.used+n]}
 	f.used, f.done, f.offset = f.used+n, f.done+n, f.offset+n
 	if f.done == size {
 		p.Last = f.n < len(f.res.Pieces)-1 || f.res.Offset == 0 || f.res.Next != number

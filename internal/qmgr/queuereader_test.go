@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -15,7 +18,7 @@ import (
 // A crawlingKeeper has one message of a queue, which the link carries at a rate. It breaks an answer once, in the
 // middle.
 type crawlingKeeper struct {
-	keeper
+	streams.Keeper
 	data   []byte
 	rate   int // bytes a second
 	broken bool
@@ -24,15 +27,15 @@ type crawlingKeeper struct {
 	given  int // bytes, of all answers
 }
 
-func (k *crawlingKeeper) queue(ctx context.Context, _ string, t queueTask, some func(*queueResult)) (queueResult, error) {
-	if t.Do == queuePublish {
-		k.rooms = append(k.rooms, len(t.behind))
-		k.carry(ctx, len(t.behind))
-		return queueResult{Receipt: &wire.QueueReceipt{Messages: t.Before + len(t.Sizes)}}, nil
+func (k *crawlingKeeper) Queue(ctx context.Context, _ string, t streams.QueueTask, some func(*streams.QueueResult)) (streams.QueueResult, error) {
+	if t.Do == streams.QueuePublish {
+		k.rooms = append(k.rooms, len(t.Behind))
+		k.carry(ctx, len(t.Behind))
+		return streams.QueueResult{Receipt: &wire.QueueReceipt{Messages: t.Before + len(t.Sizes)}}, nil
 	}
 	k.rooms = append(k.rooms, t.Room)
 	n := min(t.Room, len(k.data)-t.Offset)
-	res := queueResult{Pieces: [][2]uint64{{1, uint64(n)}}}
+	res := streams.QueueResult{Pieces: [][2]uint64{{1, uint64(n)}}}
 	if k.taken && t.Offset > 0 {
 		res.Pieces[0][0] = 2
 	}
@@ -46,13 +49,13 @@ func (k *crawlingKeeper) queue(ctx context.Context, _ string, t queueTask, some 
 	}
 	if t.Offset > len(k.data)/2 && !k.broken {
 		k.broken = true
-		res.behind, res.Next = carry(n*3/4), 0
+		res.Behind, res.Next = carry(n*3/4), 0
 		if some != nil {
 			some(&res)
 		}
-		return queueResult{}, transfer.Errorf(transfer.KindNoManager, "the connection is lost")
+		return streams.QueueResult{}, transfer.Errorf(transfer.KindNoManager, "the connection is lost")
 	}
-	res.behind = carry(n)
+	res.Behind = carry(n)
 	return res, nil
 }
 
@@ -66,10 +69,10 @@ func (k *crawlingKeeper) carry(ctx context.Context, bytes int) {
 
 // queues returns the application queues of the keeper.
 func (k *crawlingKeeper) queues(t *testing.T) *Queues {
-	c := &Conn{control: &link{again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
-	c.ctx, c.end = context.WithCancel(t.Context())
-	t.Cleanup(c.end)
-	c.control.up.Store(true)
+	c := &Conn{base: link.NewBase(link.Config{}, ""), control: &link.Link{Again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
+	c.base.Ctx, c.base.End = context.WithCancel(t.Context())
+	t.Cleanup(c.base.End)
+	c.control.Up.Store(true)
 	return QueuesOf(c)
 }
 
@@ -78,7 +81,7 @@ func (k *crawlingKeeper) queues(t *testing.T) *Queues {
 func TestAReaderKeepsThePartThatArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 100_000
-		k := &crawlingKeeper{data: noise(200_000), rate: rate}
+		k := &crawlingKeeper{data: qmgrtest.Noise(200_000), rate: rate}
 		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"}, 0)
 		defer r.Close()
 		var got []byte
@@ -131,13 +134,13 @@ func TestBatchesOfMessagesFollowTheLine(t *testing.T) {
 // A message that another reader takes after its first part was read is not put together with the next one.
 func TestAMessageThatIsTakenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &crawlingKeeper{data: noise(20_000), rate: 1e6, broken: true, taken: true}
+		k := &crawlingKeeper{data: qmgrtest.Noise(20_000), rate: 1e6, broken: true, taken: true}
 		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"}, 0)
 		defer r.Close()
 		_, err := r.Next()
 		for err == nil {
 			_, err = r.Next()
 		}
-		wantKind(t, err, transfer.KindConflict)
+		qmgrtest.WantKind(t, err, transfer.KindConflict)
 	})
 }

@@ -13,6 +13,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -22,7 +25,7 @@ func queued(t *testing.T) (*Queues, wire.QueueView) {
 	t.Helper()
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), ""), Name: "ALPHA"})
 	q := QueuesOf(c)
-	v, err := q.Create(testContext(t), "ORDERS", 0, 0)
+	v, err := q.Create(qmgrtest.Context(t), "ORDERS", 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +40,7 @@ func publish(t *testing.T, q *Queues, before wire.QueueReceipt, n int, last bool
 	if !last {
 		of++
 	}
-	after, err := q.Publish(testContext(t), anItem, nil, before, of, func(int) ([]byte, bool, error) {
+	after, err := q.Publish(qmgrtest.Context(t), anItem, nil, before, of, func(int) ([]byte, bool, error) {
 		if at == n {
 			return nil, false, nil
 		}
@@ -53,7 +56,7 @@ func publish(t *testing.T, q *Queues, before wire.QueueReceipt, n int, last bool
 func oldest(t *testing.T, q *Queues, of wire.QueueSpan) *wire.QueueMessage {
 	t.Helper()
 	of.Queue = "ORDERS"
-	m, err := q.Oldest(testContext(t), of)
+	m, err := q.Oldest(qmgrtest.Context(t), of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +65,7 @@ func oldest(t *testing.T, q *Queues, of wire.QueueSpan) *wire.QueueMessage {
 
 func receipt(t *testing.T, q *Queues) wire.QueueReceipt {
 	t.Helper()
-	r, err := q.Receipt(testContext(t), anItem, "")
+	r, err := q.Receipt(qmgrtest.Context(t), anItem, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +75,7 @@ func receipt(t *testing.T, q *Queues) wire.QueueReceipt {
 // The messages of an item are stored once, however often that is tried, and in parts that are whole.
 func TestQueuePublishOnce(t *testing.T) {
 	q, v := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	none := receipt(t, q)
 	if none != (wire.QueueReceipt{}) {
 		t.Fatalf("there is a receipt %+v", none)
@@ -80,7 +83,7 @@ func TestQueuePublishOnce(t *testing.T) {
 	if err := publish(t, q, none, 600, false); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, publish(t, q, none, 600, false), transfer.KindBusy)
+	qmgrtest.WantKind(t, publish(t, q, none, 600, false), transfer.KindBusy)
 	some := receipt(t, q)
 	if some.Messages != 600 || some.Last || some.Number == 0 {
 		t.Fatalf("the receipt is %+v", some)
@@ -92,7 +95,7 @@ func TestQueuePublishOnce(t *testing.T) {
 	if err := publish(t, q, some, 1100, true); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, publish(t, q, some, 1100, true), transfer.KindBusy)
+	qmgrtest.WantKind(t, publish(t, q, some, 1100, true), transfer.KindBusy)
 	if r := receipt(t, q); r.Messages != 1100 || !r.Last {
 		t.Fatalf("the receipt is %+v", r)
 	}
@@ -146,7 +149,7 @@ func TestQueuePublishNothing(t *testing.T) {
 	q, _ := queued(t)
 	gone := errors.New("the disk is gone")
 	n := 0
-	_, err := q.Publish(testContext(t), anItem, nil, wire.QueueReceipt{}, 5, func(int) ([]byte, bool, error) {
+	_, err := q.Publish(qmgrtest.Context(t), anItem, nil, wire.QueueReceipt{}, 5, func(int) ([]byte, bool, error) {
 		if n++; n == 4 {
 			return nil, false, gone
 		}
@@ -155,7 +158,7 @@ func TestQueuePublishNothing(t *testing.T) {
 	if err != gone {
 		t.Fatalf("it ends with %v", err)
 	}
-	if v, err := q.Show(testContext(t), "ORDERS"); err != nil || v.Messages != 0 || receipt(t, q).Number != 0 {
+	if v, err := q.Show(qmgrtest.Context(t), "ORDERS"); err != nil || v.Messages != 0 || receipt(t, q).Number != 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -165,7 +168,7 @@ func TestQueueOutlivesItsManager(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, "")
 	q := QueuesOf(connect(t, ConnConfig{Server: s, Name: "ALPHA"}))
-	v, err := q.Create(testContext(t), "ORDERS", 0, 0)
+	v, err := q.Create(qmgrtest.Context(t), "ORDERS", 0, 0)
 	if err == nil {
 		err = publish(t, q, wire.QueueReceipt{}, 3, true)
 	}
@@ -174,12 +177,12 @@ func TestQueueOutlivesItsManager(t *testing.T) {
 	}
 	s.Shutdown()
 	q = QueuesOf(connect(t, ConnConfig{Server: start(t, dir, ""), Name: "ALPHA"}))
-	r, err := q.Receipt(testContext(t), anItem, v.Mark)
+	r, err := q.Receipt(qmgrtest.Context(t), anItem, v.Mark)
 	if err != nil || r.Messages != 3 || !r.Last {
 		t.Errorf("the receipt is %+v, %v", r, err)
 	}
-	wantKind(t, publish(t, q, wire.QueueReceipt{}, 3, true), transfer.KindBusy)
-	if v, err := q.Show(testContext(t), "ORDERS"); err != nil || v.Messages != 3 {
+	qmgrtest.WantKind(t, publish(t, q, wire.QueueReceipt{}, 3, true), transfer.KindBusy)
+	if v, err := q.Show(qmgrtest.Context(t), "ORDERS"); err != nil || v.Messages != 3 {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -187,7 +190,7 @@ func TestQueueOutlivesItsManager(t *testing.T) {
 // Messages are taken up to a number, of one group or of all; receipts stay.
 func TestQueueTake(t *testing.T) {
 	q, v := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	var last uint64
 	for n, group := range []string{"", "a", "", "a", "b"} {
 		var err error
@@ -196,7 +199,7 @@ func TestQueueTake(t *testing.T) {
 		}
 	}
 	_, err := q.Put(ctx, wire.QueueSpan{Queue: "ORDERS", Group: "a"}, false, nil)
-	wantKind(t, err, transfer.KindConflict, "last message")
+	qmgrtest.WantKind(t, err, transfer.KindConflict, "last message")
 	if err := publish(t, q, wire.QueueReceipt{}, 2, true); err != nil {
 		t.Fatal(err)
 	}
@@ -212,14 +215,14 @@ func TestQueueTake(t *testing.T) {
 	if n, _, err := q.Count(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || n != 2 || receipt(t, q).Messages != 2 {
 		t.Errorf("%d are left, %v", n, err)
 	}
-	wantKind(t, q.Take(ctx, wire.QueueSpan{Queue: "ORDERS", Mark: "another", Last: last}), transfer.KindConflict, "made anew")
+	qmgrtest.WantKind(t, q.Take(ctx, wire.QueueSpan{Queue: "ORDERS", Mark: "another", Last: last}), transfer.KindConflict, "made anew")
 }
 
 // Messages from a number on are taken without those before it, more than one answer has room for.
 func TestQueueTakeFrom(t *testing.T) {
 	q, v := queued(t)
-	ctx := testContext(t)
-	const n = queueOnce/8*2 + 9
+	ctx := qmgrtest.Context(t)
+	const n = streams.QueueOnce/8*2 + 9
 	for range n {
 		if _, err := q.Put(ctx, wire.QueueSpan{Queue: "ORDERS"}, false, nil); err != nil {
 			t.Fatal(err)
@@ -238,8 +241,8 @@ func TestQueueTakeFrom(t *testing.T) {
 // All groups are found, more than one answer has room for, in the order of their last messages.
 func TestQueueGroupsAll(t *testing.T) {
 	q, _ := queued(t)
-	ctx := testContext(t)
-	const n = queueGroups + 20
+	ctx := qmgrtest.Context(t)
+	const n = streams.QueueGroups + 20
 	for k := range n {
 		for _, g := range []struct {
 			name string
@@ -334,26 +337,26 @@ func TestSlowQueues(t *testing.T) {
 		items[n] = uint64(n)
 	}
 	for what, c := range map[string]struct {
-		task queueTask
-		step func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (more bool, err error)
+		task streams.QueueTask
+		step func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (more bool, err error)
 	}{
-		"count": {queueTask{Do: queueCount}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.count(ctx, s, &t.Span)
+		"count": {streams.QueueTask{Do: streams.QueueCount}, func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (bool, error) {
+			err := res.CountPart(ctx, s, &t.Span)
 			t.Span.First = res.Next
 			return res.Next > 0, err
 		}},
-		"take": {queueTask{Do: queueTake, Span: wire.QueueSpan{First: 2, Last: messages}}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.take(ctx, s, &t.Span)
+		"take": {streams.QueueTask{Do: streams.QueueTake, Span: wire.QueueSpan{First: 2, Last: messages}}, func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (bool, error) {
+			err := res.TakePart(ctx, s, &t.Span)
 			t.Span.First = res.Next
 			return res.Next > 0, err
 		}},
-		"groups": {queueTask{Do: queueFind}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.groups(ctx, s, t)
+		"groups": {streams.QueueTask{Do: streams.QueueFind}, func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (bool, error) {
+			err := res.FindGroups(ctx, s, t)
 			t.After, res.Count = res.After, uint64(len(res.Groups))
 			return res.After != "", err
 		}},
-		"settle": {queueTask{Do: queueSettle, ID: anItem.Transfer, Items: items}, func(ctx context.Context, s *slowStream, res *queueResult, t *queueTask) (bool, error) {
-			err := res.settle(ctx, s, "W", t)
+		"settle": {streams.QueueTask{Do: streams.QueueSettle, ID: anItem.Transfer, Items: items}, func(ctx context.Context, s *slowStream, res *streams.QueueResult, t *streams.QueueTask) (bool, error) {
+			err := res.SettlePart(ctx, s, "W", t)
 			t.Items = t.Items[res.Count:]
 			return len(t.Items) > 0, err
 		}},
@@ -373,11 +376,11 @@ func TestSlowQueues(t *testing.T) {
 				c.task.Span.Queue = "Q"
 				done := uint64(0)
 				for more := true; more; {
-					began, res, err := time.Now(), queueResult{}, error(nil)
+					began, res, err := time.Now(), streams.QueueResult{}, error(nil)
 					if more, err = c.step(t.Context(), s, &res, &c.task); err != nil {
 						t.Fatal(err)
 					}
-					if took := time.Since(began); took > apiTimeout/2 {
+					if took := time.Since(began); took > streams.APITimeout/2 {
 						t.Fatalf("an answer takes %s", took)
 					}
 					done += res.Count
@@ -403,13 +406,13 @@ func TestSlowQueues(t *testing.T) {
 
 func TestQueuesThatAreNotThere(t *testing.T) {
 	q, v := queued(t)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	_, err := q.Create(ctx, "ORDERS", 0, 0)
-	wantKind(t, err, transfer.KindExists, "ORDERS")
+	qmgrtest.WantKind(t, err, transfer.KindExists, "ORDERS")
 	_, err = q.Show(ctx, "NONE")
-	wantKind(t, err, transfer.KindMissing, "NONE", "ferry queue create")
+	qmgrtest.WantKind(t, err, transfer.KindMissing, "NONE", "ferry queue create")
 	_, err = q.Create(ctx, "MANY", 0, 3)
-	wantKind(t, err, transfer.KindUsage, "3 times")
+	qmgrtest.WantKind(t, err, transfer.KindUsage, "3 times")
 	if _, err := q.Create(ctx, "A.B", 4<<20, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -425,17 +428,17 @@ func TestQueuesThatAreNotThere(t *testing.T) {
 		}
 		return nil
 	}
-	wantKind(t, errors.Unwrap(full()), transfer.KindNoSpace, "A.B", "full")
+	qmgrtest.WantKind(t, errors.Unwrap(full()), transfer.KindNoSpace, "A.B", "full")
 	if err := q.Remove(ctx, "ORDERS"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = q.Receipt(ctx, anItem, v.Mark)
-	wantKind(t, err, transfer.KindMissing)
+	qmgrtest.WantKind(t, err, transfer.KindMissing)
 	if _, err := q.Create(ctx, "ORDERS", 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	_, err = q.Receipt(ctx, anItem, v.Mark)
-	wantKind(t, err, transfer.KindConflict)
+	qmgrtest.WantKind(t, err, transfer.KindConflict)
 }
 
 // Each identity may have the queue manager do its own tasks on queues, and no others.
@@ -445,12 +448,12 @@ func TestQueueErrands(t *testing.T) {
 		do    string
 		may   bool
 	}{
-		{"ALPHA", queueRead, true}, {"ALPHA", queuePublish, true}, {"alice", queuePublish, false}, {wire.Coordination, queuePublish, false}, {"ALPHA", queueTake, true}, {"ALPHA", queueSettle, true}, {"ALPHA", queueCreate, false}, {"ALPHA", queueRemove, false}, {"ALPHA", queuePut, false},
-		{"ALPHA", queueHold, true}, {"ALPHA", queueRenew, true}, {"ALPHA", queueRelease, true}, {"alice", queueRenew, false}, {wire.Coordination, queueRenew, false},
-		{"alice", queueRead, false}, {"alice", queueCreate, false}, {"alice", queueShow, false}, {"alice", queueTake, false},
-		{wire.Coordination, queueCreate, true}, {wire.Coordination, queuePut, true}, {wire.Coordination, queueRead, true}, {wire.Coordination, queueSettle, false},
+		{"ALPHA", streams.QueueRead, true}, {"ALPHA", streams.QueuePublish, true}, {"alice", streams.QueuePublish, false}, {wire.Coordination, streams.QueuePublish, false}, {"ALPHA", streams.QueueTake, true}, {"ALPHA", streams.QueueSettle, true}, {"ALPHA", streams.QueueCreate, false}, {"ALPHA", streams.QueueRemove, false}, {"ALPHA", streams.QueuePut, false},
+		{"ALPHA", streams.QueueHold, true}, {"ALPHA", streams.QueueRenew, true}, {"ALPHA", streams.QueueRelease, true}, {"alice", streams.QueueRenew, false}, {wire.Coordination, streams.QueueRenew, false},
+		{"alice", streams.QueueRead, false}, {"alice", streams.QueueCreate, false}, {"alice", streams.QueueShow, false}, {"alice", streams.QueueTake, false},
+		{wire.Coordination, streams.QueueCreate, true}, {wire.Coordination, streams.QueuePut, true}, {wire.Coordination, streams.QueueRead, true}, {wire.Coordination, streams.QueueSettle, false},
 	} {
-		if e := (&errand{Op: opQueue, Queue: &queueTask{Do: c.do}}); e.allowed(c.asker) != c.may {
+		if e := (&errands.Errand{Op: errands.OpQueue, Queue: &streams.QueueTask{Do: c.do}}); e.Allowed(c.asker) != c.may {
 			t.Errorf("%s may have %q done: %v", c.asker, c.do, !c.may)
 		}
 	}

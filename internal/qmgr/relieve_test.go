@@ -4,26 +4,28 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"ferry/internal/transfer"
-
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/transfer"
 )
 
 // smallQueue makes the queue of commands with room for few.
-func smallQueue(t *testing.T, s *Server, perSubject, all int64) *Conn {
+func smallQueue(t *testing.T, s *server.Server, perSubject, all int64) *Conn {
 	t.Helper()
 	c := connect(t, ConnConfig{Server: s})
-	cfg := streams[0]
-	if cfg.Name != string(StreamCommand) || cfg.MaxMsgsPerSubject <= 0 || cfg.MaxMsgs <= 0 || !cfg.DiscardNewPerSubject {
+	cfg := streams.All[0]
+	if cfg.Name != string(streams.StreamCommand) || cfg.MaxMsgsPerSubject <= 0 || cfg.MaxMsgs <= 0 || !cfg.DiscardNewPerSubject {
 		t.Fatalf("the queue of commands is not bounded: %+v", cfg)
 	}
 	cfg.MaxMsgsPerSubject, cfg.MaxMsgs = perSubject, all
-	if _, err := c.control.js().UpdateStream(testContext(t), cfg); err != nil {
+	if _, err := c.control.JS().UpdateStream(qmgrtest.Context(t), cfg); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -31,13 +33,13 @@ func smallQueue(t *testing.T, s *Server, perSubject, all int64) *Conn {
 
 func store(t *testing.T, c *Conn, subject string) error {
 	t.Helper()
-	return c.Enqueue(testContext(t), subject, "", []byte("x"))
+	return c.Enqueue(qmgrtest.Context(t), subject, "", []byte("x"))
 }
 
 // full returns the error of a message to a queue without room. It asks again if the context ended before the answer.
 func full(t *testing.T, c *Conn, subject string) (err error) {
 	t.Helper()
-	eventually(t, "the queue manager answers", func() bool {
+	qmgrtest.Eventually(t, "the queue manager answers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		err = c.Enqueue(ctx, subject, "", []byte("x"))
@@ -69,7 +71,7 @@ func TestOneAgentsQueueIsFull(t *testing.T) {
 // Commands for unknown agents give way when there is little room left. They do so only then, and no other commands do.
 func TestStrangersGiveWay(t *testing.T) {
 	c := smallQueue(t, start(t, t.TempDir(), ""), 100, 40)
-	ctx := testContext(t)
+	ctx := qmgrtest.Context(t)
 	keep := func(token string) bool { return token == "ALPHA" }
 	put := func(subject string, n int) {
 		for range n {
@@ -84,7 +86,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	put("ferry.control.ALPHA.ANN", 1)
 	put("ferry.command.NOBODY.ANN", 9)
 	put("ferry.command.READER.ANN", 1)
-	if _, err := c.keeper.durable(ctx, Commands("READER")); err != nil {
+	if _, err := c.keeper.Durable(ctx, streams.Commands("READER")); err != nil {
 		t.Fatal(err)
 	}
 	if gone, err := c.Relieve(ctx, keep); gone != 0 || err != nil {
@@ -96,8 +98,8 @@ func TestStrangersGiveWay(t *testing.T) {
 	if gone, err := c.Relieve(ctx, keep); gone != 21 || err != nil {
 		t.Errorf("%d are removed, %v", gone, err)
 	}
-	left := func(stream Stream) map[string]uint64 {
-		s, err := c.control.js().Stream(ctx, string(stream))
+	left := func(stream streams.Stream) map[string]uint64 {
+		s, err := c.control.JS().Stream(ctx, string(stream))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,79 +109,23 @@ func TestStrangersGiveWay(t *testing.T) {
 		}
 		return info.State.Subjects
 	}
-	if got := left(StreamCommand); !maps.Equal(got, map[string]uint64{"ferry.command.ALPHA.ANN": 7, "ferry.command.READER.ANN": 1}) {
+	if got := left(streams.StreamCommand); !maps.Equal(got, map[string]uint64{"ferry.command.ALPHA.ANN": 7, "ferry.command.READER.ANN": 1}) {
 		t.Errorf("left are %v", got)
 	}
-	if got := left(StreamControl); len(got) != 2 {
+	if got := left(streams.StreamControl); len(got) != 2 {
 		t.Errorf("the stream of controls has room, and left are %v", got)
 	}
 
 	// The same holds for cancels and administration, which have a stream of their own.
-	cfg := streams[1]
+	cfg := streams.All[1]
 	cfg.MaxMsgs = 5
-	if _, err := c.control.js().UpdateStream(ctx, cfg); err != nil {
+	if _, err := c.control.JS().UpdateStream(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
 	if gone, err := c.Relieve(ctx, keep); gone != 2 || err != nil {
 		t.Errorf("of controls %d are removed, %v", gone, err)
 	}
-	if got := left(StreamControl); !maps.Equal(got, map[string]uint64{"ferry.control.ALPHA.ANN": 1}) {
+	if got := left(streams.StreamControl); !maps.Equal(got, map[string]uint64{"ferry.control.ALPHA.ANN": 1}) {
 		t.Errorf("of controls left are %v", got)
-	}
-}
-
-// The messages of a former member are removed, and those that wait for it. A user and an agent are told apart, and a token is
-// no pattern. A user withdraws its own messages alone.
-func TestQueuesAreClearedOfAMember(t *testing.T) {
-	s := start(t, t.TempDir(), "")
-	c := connect(t, ConnConfig{Server: s})
-	ctx := testContext(t)
-	put := func(subjects ...string) {
-		t.Helper()
-		for _, subject := range subjects {
-			if err := store(t, c, subject); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	left := func() (all []string) {
-		t.Helper()
-		for _, stream := range commandStreams {
-			st, err := c.control.js().Stream(ctx, string(stream))
-			if err != nil {
-				t.Fatal(err)
-			}
-			info, err := st.Info(ctx, jetstream.WithSubjectFilter(">"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = slices.AppendSeq(all, maps.Keys(info.State.Subjects))
-		}
-		slices.Sort(all)
-		return all
-	}
-	clear := func(as, token string) error {
-		_, err := s.about.registrar.do(ctx, as, mustMarshal(errand{V: 1, Op: opClear, Tokens: []string{token}}))
-		return err
-	}
-	put("ferry.command.ALPHA.eve", "ferry.command.*.eve", "ferry.control.BETA.eve", "ferry.command.EVE.bob", "ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob")
-	for _, token := range []string{"", "*", ">", "e*", "a.b", ">.x", "a b"} {
-		if err := clear("authority", token); err == nil {
-			t.Errorf("%q is cleared", token)
-		}
-	}
-	wantKind(t, clear("eve", "bob"), transfer.KindDenied)
-	must(t, clear("authority", "eve"))
-	if got := left(); !slices.Equal(got, []string{"ferry.command.ALPHA.bob", "ferry.command.EVE.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob"}) {
-		t.Errorf("left of a user are %v", got)
-	}
-	must(t, ClearStored(ctx, c, "ALPHA"))
-	if got := left(); !slices.Equal(got, []string{"ferry.command.EVE.bob", "ferry.control.BETA.bob"}) {
-		t.Errorf("left of an agent are %v", got)
-	}
-	_, err := s.about.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &storeTask{Do: storeClear}}))
-	must(t, err)
-	if got := left(); len(got) > 0 {
-		t.Errorf("left of the messages that bob has withdrawn are %v", got)
 	}
 }

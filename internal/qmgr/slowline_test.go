@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -15,6 +14,10 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -33,7 +36,7 @@ const (
 	slowCommand = 96 << 10
 )
 
-func layLine(t *testing.T, s *Server) *slowLine {
+func layLine(t *testing.T, s *server.Server) *slowLine {
 	t.Helper()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,19 +94,10 @@ func (x *slowLine) cut() {
 	x.conns = nil
 }
 
-// noise returns bytes that no compression makes smaller.
-func noise(n int) []byte {
-	b, r := make([]byte, n), rand.New(rand.NewPCG(1, 2))
-	for k := range b {
-		b[k] = byte(r.Uint32())
-	}
-	return b
-}
-
 // answering has a Conn answer each question to it with data, a time after the question.
 func answering(t *testing.T, c *Conn, after time.Duration, data []byte) {
 	t.Helper()
-	stop, err := c.Subscribe(wire.AllAsks(c.Self()), func(m Message) {
+	stop, err := c.Subscribe(wire.AllAsks(c.Self()), func(m link.Message) {
 		time.AfterFunc(after, func() { c.Answer(wire.LastToken(m.Subject), m.Reply, data) })
 	})
 	if err != nil {
@@ -118,7 +112,7 @@ func answering(t *testing.T, c *Conn, after time.Duration, data []byte) {
 func TestQuestionsOverSlowLines(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	line := layLine(t, s)
-	data, long := noise(lineRate), noise(3*lineRate)
+	data, long := qmgrtest.Noise(lineRate), qmgrtest.Noise(3*lineRate)
 	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
 	answering(t, near, 0, data)
 	answering(t, far, 0, long)
@@ -135,7 +129,7 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 		limit     time.Duration
 		answer    []byte
 	}{{far, near, 10, limit, data}, {near, far, 10, more, long}, {far, near, 10, short, data}, {far, near, lineRate / 2, short, data}} {
-		answer, err := c.asker.Request(testContext(t), wire.AskSubject(c.of.Self(), c.asker.Self()), noise(c.question), c.limit)
+		answer, err := c.asker.Request(qmgrtest.Context(t), wire.AskSubject(c.of.Self(), c.asker.Self()), qmgrtest.Noise(c.question), c.limit)
 		if err != nil || !bytes.Equal(answer, c.answer) {
 			t.Errorf("%s asks %s, which has %s: %d of %d bytes, %v", c.asker.Self(), c.of.Self(), c.limit, len(answer), len(c.answer), err)
 		}
@@ -143,17 +137,17 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	late := connect(t, ConnConfig{URL: s.URL(), Name: "LATE"})
 	answering(t, late, lateLimit/2, []byte("late"))
 	// The question is on the link for four fifths of its time-out.
-	asked := noise(int(lateLimit.Seconds() * lineRate * 8 / 10))
-	if answer, err := far.Request(testContext(t), wire.AskSubject(late.Self(), far.Self()), asked, lateLimit); err != nil || string(answer) != "late" {
+	asked := qmgrtest.Noise(int(lateLimit.Seconds() * lineRate * 8 / 10))
+	if answer, err := far.Request(qmgrtest.Context(t), wire.AskSubject(late.Self(), far.Self()), asked, lateLimit); err != nil || string(answer) != "late" {
 		t.Errorf("a question of %d bytes, with an answer after half of %s: %q, %v", len(asked), lateLimit, answer, err)
 	}
-	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(Message) {})
+	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(link.Message) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	_, err = near.Request(t.Context(), wire.AskSubject("MUTE", near.Self()), nil, 100*time.Millisecond)
-	wantKind(t, err, transfer.KindTimeout)
+	qmgrtest.WantKind(t, err, transfer.KindTimeout)
 }
 
 // Each page of a list travels compressed, also where one page follows another at once.
@@ -166,7 +160,7 @@ func TestPagesAreCompressed(t *testing.T) {
 	const pages = 5
 	before := line.carried.Load()
 	for range pages {
-		answer, err := far.Request(testContext(t), wire.AskSubject(near.Self(), far.Self()), nil, 5*time.Second)
+		answer, err := far.Request(qmgrtest.Context(t), wire.AskSubject(near.Self(), far.Self()), nil, 5*time.Second)
 		if err != nil || !bytes.Equal(answer, page) {
 			t.Fatalf("a page of %d bytes, not %d: %v", len(answer), len(page), err)
 		}
@@ -195,17 +189,17 @@ func TestCommandOverSlowLine(t *testing.T) {
 func commandsOverSlowLine(t *testing.T) string {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	line := layLine(t, s)
-	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR", times: times{defaultTimes.probeEvery, probeTimeout, time.Second, 500 * time.Millisecond}})
-	large := string(noise(slowCommand))
+	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR", times: times{defaultTimes.probeEvery, link.ProbeTimeout, time.Second, 500 * time.Millisecond}})
+	large := string(qmgrtest.Noise(slowCommand))
 	for _, data := range []string{large, "small", large} {
 		enqueue(t, near, "ferry.command.FAR.bob", data)
 	}
 	before := line.carried.Load()
 	got := make(chan Delivery, 10)
-	stop := consumeWith(t, far, Commands("FAR"), func(d Delivery) { got <- d; d.Ack() })
+	stop := consumeWith(t, far, streams.Commands("FAR"), func(d Delivery) { got <- d; d.Ack() })
 	defer stop()
 	for _, want := range []string{large, "small", large} {
-		if d := receive(t, "a command", got); string(d.Data) != want || d.Attempts != 1 {
+		if d := qmgrtest.Receive(t, "a command", got); string(d.Data) != want || d.Attempts != 1 {
 			return fmt.Sprintf("a command of %d bytes came at attempt %d; one of %d was due", len(d.Data), d.Attempts, len(want))
 		}
 	}
@@ -222,13 +216,13 @@ func TestQueueOverSlowLine(t *testing.T) {
 	line := layLine(t, s)
 	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
 	far.keeper = asker{far}
-	if _, err := QueuesOf(near).Create(testContext(t), "Q", 0, 0); err != nil {
+	if _, err := QueuesOf(near).Create(qmgrtest.Context(t), "Q", 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	span := wire.QueueSpan{Queue: "Q"}
-	want := noise(3 * lineRate)
+	want := qmgrtest.Noise(3 * lineRate)
 	for _, part := range [][]byte{want[:2*lineRate], want[2*lineRate : 2*lineRate+7], nil, want[2*lineRate+7:]} {
-		if _, err := QueuesOf(near).Put(testContext(t), span, false, part); err != nil {
+		if _, err := QueuesOf(near).Put(qmgrtest.Context(t), span, false, part); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,7 +251,7 @@ func TestQueueOverSlowLine(t *testing.T) {
 	if messages != 4 || !bytes.Equal(got, want) {
 		t.Errorf("%d messages with %d bytes of %d came, or others", messages, len(got), len(want))
 	}
-	if n := far.control.socket.Load().in.Load() + far.data.socket.Load().in.Load(); n > lineRate/2 {
+	if n := far.control.Socket.Load().In.Load() + far.data.Socket.Load().In.Load(); n > lineRate/2 {
 		t.Errorf("%d bytes came on the connections that are not for messages of queues", n)
 	}
 	// Two answers may have been on their way when the link was cut.

@@ -1,17 +1,18 @@
 package qmgr
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
 // storing returns a queue manager that stores a little, and the connection of ALPHA to it.
-func storing(t *testing.T, most int64) (*Server, *Conn) {
-	s, err := StartServer(testContext(t), ServerConfig{Dir: t.TempDir(), MaxStored: most, Log: testLog(t)})
+func storing(t *testing.T, most int64) (*server.Server, *Conn) {
+	s, err := server.Start(qmgrtest.Context(t), server.Config{Dir: t.TempDir(), MaxStored: most, Log: qmgrtest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,12 +20,12 @@ func storing(t *testing.T, most int64) (*Server, *Conn) {
 	return s, connect(t, ConnConfig{Server: s, Name: "ALPHA"})
 }
 
-func putOn(t *testing.T, c *Conn, of *Shelf, n int, size int) error {
+func putOn(t *testing.T, c *Conn, of *streams.Shelf, n int, size int) error {
 	t.Helper()
 	for k := range n {
 		data := make([]byte, size)
 		copy(data, fmt.Sprint(k+1, " "))
-		if err := StoreOf(c, "ALPHA").Put("", of.subject(), data).Wait(testContext(t)); err != nil {
+		if err := StoreOf(c, "ALPHA").Put("", of.Subject(), data).Wait(qmgrtest.Context(t)); err != nil {
 			return err
 		}
 	}
@@ -32,7 +33,7 @@ func putOn(t *testing.T, c *Conn, of *Shelf, n int, size int) error {
 }
 
 // readAll reads a shelf from a message on, in small pieces.
-func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
+func readAll(t *testing.T, s *StoreAt, of streams.Shelf, from uint64) (all []Stored) {
 	t.Helper()
 	var a Assembly
 	for spent := false; !spent; {
@@ -41,7 +42,7 @@ func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
 			from, begin = number, at
 		}
 		var err error
-		spent, err = s.Read(testContext(t), Reading{Shelf: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p Part) {
+		spent, err = s.Read(qmgrtest.Context(t), Reading{Shelf: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p Part) {
 			if len(p.Data) > 3000 {
 				t.Errorf("a part has %d bytes", len(p.Data))
 			}
@@ -57,13 +58,13 @@ func readAll(t *testing.T, s *StoreAt, of Shelf, from uint64) (all []Stored) {
 }
 
 func TestStoreKeepsUntilTrimmed(t *testing.T) {
-	_, c := storing(t, MinMaxStored)
-	ctx := testContext(t)
+	_, c := storing(t, streams.MinMaxStored)
+	ctx := qmgrtest.Context(t)
 	alpha, beta := StoreOf(c, "ALPHA"), StoreOf(c, "BETA")
-	one := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	one := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	two := one
 	two.ID[0], two.Epoch = 2, 7
-	for _, sh := range []Shelf{one, two} {
+	for _, sh := range []streams.Shelf{one, two} {
 		if err := putOn(t, c, &sh, 40, 1000); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,7 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 	}
 
 	out, err := alpha.Sent(ctx, "")
-	if err != nil || len(out.Shelves) != 2 || out.Shelves[0].To != "BETA" || out.Mark != v.Mark || out.Share != MinMaxStored/2 || out.Used != 50*(MaxStoredMessage+storedOverhead) {
+	if err != nil || len(out.Shelves) != 2 || out.Shelves[0].To != "BETA" || out.Mark != v.Mark || out.Share != streams.MinMaxStored/2 || out.Used != 50*(streams.MaxStoredMessage+streams.StoredOverhead) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if err := beta.Trim(ctx, one, 0); err != nil {
@@ -104,9 +105,9 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 
 // A purge names epochs: messages of a later epoch stay (scenario 17).
 func TestStorePurgeNamesEpochs(t *testing.T) {
-	_, c := storing(t, MinMaxStored)
-	ctx := testContext(t)
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
+	_, c := storing(t, streams.MinMaxStored)
+	ctx := qmgrtest.Context(t)
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
 	for sh.Epoch = 1; sh.Epoch <= 11; sh.Epoch++ {
 		if err := putOn(t, c, &sh, 1, 10); err != nil {
 			t.Fatal(err)
@@ -122,22 +123,22 @@ func TestStorePurgeNamesEpochs(t *testing.T) {
 }
 
 func TestStoreIsBounded(t *testing.T) {
-	_, c := storing(t, MinMaxStored)
-	ctx := testContext(t)
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	_, c := storing(t, streams.MinMaxStored)
+	ctx := qmgrtest.Context(t)
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
 	for err == nil {
-		err = putOn(t, c, &sh, 1, MaxStoredMessage)
+		err = putOn(t, c, &sh, 1, streams.MaxStoredMessage)
 	}
-	wantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
 	v, err := StoreOf(c, "BETA").Incoming(ctx)
-	if err != nil || int64(v.Shelves[0].Messages)*MaxStoredMessage > MinMaxStored/4 {
+	if err != nil || int64(v.Shelves[0].Messages)*streams.MaxStoredMessage > streams.MinMaxStored/4 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	for err == nil {
 		sh.ID[0]++
 		for err == nil || (transfer.KindOf(err) == transfer.KindNoSpace && sh.ID[0] < 6) {
-			if err = putOn(t, c, &sh, 1, MaxStoredMessage); err != nil {
+			if err = putOn(t, c, &sh, 1, streams.MaxStoredMessage); err != nil {
 				break
 			}
 		}
@@ -145,12 +146,12 @@ func TestStoreIsBounded(t *testing.T) {
 			err = nil
 		}
 	}
-	wantKind(t, err, transfer.KindNoSpace, "the store of the queue manager has no room: maximum ")
-	wantKind(t, putOn(t, c, &sh, 1, MaxStoredMessage+storedOverhead+1), transfer.KindTooLarge)
-	if err := StoreOf(c, "BETA").Trim(ctx, Shelf{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
+	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the store of the queue manager has no room: maximum ")
+	qmgrtest.WantKind(t, putOn(t, c, &sh, 1, streams.MaxStoredMessage+streams.StoredOverhead+1), transfer.KindTooLarge)
+	if err := StoreOf(c, "BETA").Trim(ctx, streams.Shelf{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := putOn(t, c, &sh, 1, MaxStoredMessage); err != nil {
+	if err := putOn(t, c, &sh, 1, streams.MaxStoredMessage); err != nil {
 		t.Errorf("there is room again: %v", err)
 	}
 }
@@ -158,10 +159,10 @@ func TestStoreIsBounded(t *testing.T) {
 // The contents of the store outlive the queue manager, and its size follows the setting.
 func TestStoreOutlivesItsManager(t *testing.T) {
 	dir := t.TempDir()
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	mark := ""
-	for n, most := range []int64{MinMaxStored, 2 * MinMaxStored} {
-		s, err := StartServer(testContext(t), ServerConfig{Dir: dir, MaxStored: most, Log: testLog(t)})
+	for n, most := range []int64{streams.MinMaxStored, 2 * streams.MinMaxStored} {
+		s, err := server.Start(qmgrtest.Context(t), server.Config{Dir: dir, MaxStored: most, Log: qmgrtest.Log(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		v, err := StoreOf(c, "ALPHA").Sent(testContext(t), "")
+		v, err := StoreOf(c, "ALPHA").Sent(qmgrtest.Context(t), "")
 		if err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 3 || v.Share != most/2 || mark != "" && mark != v.Mark {
 			t.Fatalf("%+v, %v", v, err)
 		}
@@ -179,15 +180,15 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 		c.Close()
 		s.Shutdown()
 	}
-	_, err := StartServer(testContext(t), ServerConfig{Dir: dir, MaxStored: 1, Log: testLog(t)})
-	wantKind(t, err, transfer.KindUsage, "stored delivery")
+	_, err := server.Start(qmgrtest.Context(t), server.Config{Dir: dir, MaxStored: 1, Log: qmgrtest.Log(t)})
+	qmgrtest.WantKind(t, err, transfer.KindUsage, "stored delivery")
 }
 
 // One agent with very many shelves does not hide those of others.
 func TestStoreListIsFair(t *testing.T) {
-	_, c := storing(t, MinMaxStored)
-	sh := Shelf{From: "HOSTILE", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	for n := range storeListMost + 100 {
+	_, c := storing(t, streams.MinMaxStored)
+	sh := streams.Shelf{From: "HOSTILE", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	for n := range streams.StoreListMost + 100 {
 		sh.ID[1], sh.ID[2] = byte(n>>8), byte(n)
 		if err := putOn(t, c, &sh, 1, 10); err != nil {
 			t.Fatal(err)
@@ -197,8 +198,8 @@ func TestStoreListIsFair(t *testing.T) {
 	if err := putOn(t, c, &sh, 1, 10); err != nil {
 		t.Fatal(err)
 	}
-	v, err := StoreOf(c, "BETA").Incoming(testContext(t))
-	if err != nil || len(v.Shelves) != storeListMost {
+	v, err := StoreOf(c, "BETA").Incoming(qmgrtest.Context(t))
+	if err != nil || len(v.Shelves) != streams.StoreListMost {
 		t.Fatalf("%d shelves, %v", len(v.Shelves), err)
 	}
 	for _, s := range v.Shelves {
@@ -207,88 +208,4 @@ func TestStoreListIsFair(t *testing.T) {
 		}
 	}
 	t.Error("ALPHA's is not there")
-}
-
-// An errand on the store affects only the asker's own part.
-func TestStoreErrandsAreOnesOwn(t *testing.T) {
-	s, c := storing(t, MinMaxStored)
-	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	if err := putOn(t, c, &sh, 2, 10); err != nil {
-		t.Fatal(err)
-	}
-	ask := func(who string, task storeTask) error {
-		_, err := s.about.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opStore, Store: &task}))
-		return err
-	}
-	for _, task := range []storeTask{
-		{Do: storePurge, Peer: "BETA", ID: sh.ID, Epoch: 9}, {Do: storePurge, Peer: "ALPHA", ID: sh.ID, Epoch: 9},
-		{Do: storeTrim, Peer: "ALPHA", ID: sh.ID, Epoch: 1}, {Do: storeTrim, Peer: "BETA", ID: sh.ID, Epoch: 1},
-	} {
-		if err := ask("GAMMA", task); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, task := range []storeTask{{Do: storePurge, ID: sh.ID, Epoch: 9}, {Do: storeTrim, Peer: "*", ID: sh.ID}, {Do: storeTrim, Peer: ">", ID: sh.ID}, {Do: "drop", Peer: "BETA"}} {
-		if ask("ALPHA", task) == nil {
-			t.Errorf("%+v is done", task)
-		}
-	}
-	wantKind(t, ask("coordination", storeTask{Do: storeOutgoing}), transfer.KindDenied)
-	wantKind(t, ask("ann@host", storeTask{Do: storeOutgoing}), transfer.KindDenied)
-	if v, err := StoreOf(c, "BETA").Incoming(testContext(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 2 {
-		t.Errorf("%+v, %v", v, err)
-	}
-}
-
-// Messages from and for an agent are removed when it is no agent any more. Only coordination and the authority may
-// order that.
-func TestStoreIsClearedOfAnAgent(t *testing.T) {
-	s, c := storing(t, MinMaxStored)
-	shelf := func(from, to transfer.AgentName) *Shelf {
-		return &Shelf{From: from, To: to, ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	}
-	for _, sh := range []*Shelf{shelf("ALPHA", "BETA"), shelf("BETA", "GAMMA"), shelf("ALPHA", "GAMMA")} {
-		if err := putOn(t, c, sh, 2, 10); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ask := func(who string, tokens ...string) error {
-		_, err := s.about.registrar.do(context.Background(), who, mustMarshal(errand{V: 1, Op: opClear, Tokens: tokens}))
-		return err
-	}
-	for _, who := range []string{"ALPHA", "alice", "BETA"} {
-		wantKind(t, ask(who, "BETA"), transfer.KindDenied)
-	}
-	for _, token := range []string{"*", ">", "", "*.*"} {
-		if ask("coordination", token) == nil {
-			t.Errorf("%q is cleared", token)
-		}
-	}
-	left := func() uint64 {
-		st, err := c.control.js().Stream(testContext(t), string(StreamStore))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return st.CachedInfo().State.Msgs
-	}
-	if n := left(); n != 6 {
-		t.Fatalf("%d messages are left", n)
-	}
-	if err := ask("coordination", "BETA"); err != nil {
-		t.Fatal(err)
-	}
-	if v, err := StoreOf(c, "GAMMA").Incoming(testContext(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].From != "ALPHA" {
-		t.Errorf("%+v, %v", v, err)
-	}
-	if err := ClearStored(testContext(t), c, "ALPHA"); err != nil || left() != 0 {
-		t.Errorf("%v", err)
-	}
-}
-
-func mustMarshal(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return data
 }

@@ -8,54 +8,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
-
-// While bytes come, the wait for an answer lasts as long as the answer needs on the slowest link. Without bytes it ends
-// after ten seconds.
-func TestPatienceFollowsBytes(t *testing.T) {
-	began := time.Unix(1000, 0)
-	now := began
-	slow := newAnswerWait(MaxStoredMessage, pulse{}, now)
-	for k := range 40 { // a byte every second, of a message that needs 33 s
-		if now = now.Add(time.Second); slow.over(pulse{in: int64(k + 1)}, now) {
-			t.Fatalf("the answer is given up after %s, and bytes come", now.Sub(began))
-		}
-	}
-	slow.answer(pulse{in: 41}, now)
-	if slow.over(pulse{in: 41}, now.Add(quietMost)) || !slow.over(pulse{in: 41}, now.Add(quietMost+1)) {
-		t.Errorf("silence does not end the patience after %s", quietMost)
-	}
-
-	other, end := newAnswerWait(4096, pulse{}, began), time.Duration(0)
-	for k := 1; !other.over(pulse{in: int64(k)}, began.Add(end)); k++ { // bytes come, and no answer
-		end += 100 * time.Millisecond
-	}
-	if end < quietMost || end > quietMost+time.Second {
-		t.Errorf("an answer of 4 KiB that was lost is given up after %s", end)
-	}
-}
-
-// A receipt is not overdue while the queue manager has not got the message, however long that lasts.
-func TestAReceiptIsOverdueFromWhenTheMessageIsThere(t *testing.T) {
-	var l trip
-	old := l.begin()
-	sent := time.Now()
-	l.end(old, true)
-	if d := l.had(sent, sent.Add(time.Hour)); d != 0 {
-		t.Errorf("a round trip that began before the message shows that the message was there for %s", d)
-	}
-	began := time.Now()
-	l.end(began, false)
-	if d := l.had(sent, sent.Add(time.Hour)); d != 0 {
-		t.Errorf("a round trip without an answer shows that the message was there for %s", d)
-	}
-	began = time.Now()
-	l.end(began, true)
-	if d := l.had(sent, time.Now().Add(time.Minute)); d < time.Minute || d > time.Hour {
-		t.Errorf("the message was there for %s", d)
-	}
-}
 
 // A receipt of another queue manager is not overdue while others come of that one.
 func TestReceiptsOfASlowChannel(t *testing.T) {
@@ -80,7 +38,7 @@ func TestReceiptsOfASlowChannel(t *testing.T) {
 // overTCP returns the connection of ALPHA, over TCP, to a queue manager that stores a little.
 func overTCP(t *testing.T) *Conn {
 	t.Helper()
-	s, err := StartServer(testContext(t), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: MinMaxStored, Log: testLog(t)})
+	s, err := server.Start(qmgrtest.Context(t), server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: streams.MinMaxStored, Log: qmgrtest.Log(t)})
 	must(t, err)
 	t.Cleanup(s.Shutdown)
 	return connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
@@ -90,21 +48,21 @@ func overTCP(t *testing.T) *Conn {
 // it.
 func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	c := overTCP(t)
-	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
+	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
 	_, err := alpha.Outgoing(ctx, "ALPHA")
 	must(t, err)
-	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
-	sent := c.bulk.link.conn().Stats().OutBytes
+	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sent := c.bulk.link.NATS().Stats().OutBytes
 	must(t, putOn(t, c, &sh, 8, 100_000))
-	if n := c.bulk.link.conn().Stats().OutBytes - sent; n < 800_000 {
+	if n := c.bulk.link.NATS().Stats().OutBytes - sent; n < 800_000 {
 		t.Errorf("the connection for stored data has carried %d of 800000 bytes", n)
 	}
 	if all := readAll(t, alpha, sh, 0); len(all) != 8 {
 		t.Fatalf("%d messages", len(all))
 	}
-	for _, l := range []*link{c.control, c.data} {
-		if s := l.conn().Stats(); s.OutBytes > 100_000 || s.InBytes > 100_000 || l.socket.Load().in.Load() > 100_000 {
-			t.Errorf("the %s connection has carried %d bytes out and %d in", l.role, s.OutBytes, s.InBytes)
+	for _, l := range []*link.Link{c.control, c.data} {
+		if s := l.NATS().Stats(); s.OutBytes > 100_000 || s.InBytes > 100_000 || l.Socket.Load().In.Load() > 100_000 {
+			t.Errorf("the %s connection has carried %d bytes out and %d in", l.Role, s.OutBytes, s.InBytes)
 		}
 	}
 }
@@ -113,8 +71,8 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 // middle of a message.
 func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	c := overTCP(t)
-	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
-	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
+	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	const size = 200_000
 	must(t, putOn(t, c, &sh, 3, size))
 	var a Assembly
@@ -129,12 +87,12 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 				all = append(all, m)
 			} else if got > size/2 && losses < 3 {
 				losses++
-				c.bulk.link.socket.Load().Close()
+				c.bulk.link.Socket.Load().Close()
 			}
 		})
 		if err != nil {
-			wantKind(t, err, transfer.KindNoManager)
-			eventually(t, "the connection is there again", func() bool { _, err := c.bulk.ready(ctx); return err == nil })
+			qmgrtest.WantKind(t, err, transfer.KindNoManager)
+			qmgrtest.Eventually(t, "the connection is there again", func() bool { _, err := c.bulk.ready(ctx); return err == nil })
 		}
 	}
 	if len(all) != 3 || losses != 3 {
@@ -192,15 +150,15 @@ func TestAssembly(t *testing.T) {
 // On a fast link whole messages come, from the end of the last reading on. The reader is made again for another shelf.
 func TestAReadingOfWholeMessages(t *testing.T) {
 	c := overTCP(t)
-	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
-	sh := Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
+	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	other := sh
 	other.ID[0] = 2
 	must(t, putOn(t, c, &sh, 40, 100_000))
 	must(t, putOn(t, c, &other, 3, 10))
-	read := func(of Shelf, from uint64) (all []uint64, spent bool) {
+	read := func(of streams.Shelf, from uint64) (all []uint64, spent bool) {
 		t.Helper()
-		spent, err := alpha.Read(ctx, Reading{Shelf: of, From: from, Most: wholeFrom, Piece: MaxStoredMessage}, func(p Part) {
+		spent, err := alpha.Read(ctx, Reading{Shelf: of, From: from, Most: wholeFrom, Piece: streams.MaxStoredMessage}, func(p Part) {
 			if p.Begin != 0 || p.Size != len(p.Data) {
 				t.Errorf("a part of %d bytes from %d of %d", len(p.Data), p.Begin, p.Size)
 			}
@@ -234,7 +192,7 @@ func TestAReadingOfWholeMessages(t *testing.T) {
 
 	// The rest of a message that has come in part comes alone: whole messages can follow.
 	n := 0
-	_, err := alpha.Read(ctx, Reading{Shelf: sh, From: 7, Begin: 30_000, Rest: 70_000, Most: wholeFrom, Piece: MaxStoredMessage}, func(p Part) {
+	_, err := alpha.Read(ctx, Reading{Shelf: sh, From: 7, Begin: 30_000, Rest: 70_000, Most: wholeFrom, Piece: streams.MaxStoredMessage}, func(p Part) {
 		if n += len(p.Data); p.Number != 7 {
 			t.Errorf("a part of message %d came", p.Number)
 		}
@@ -253,8 +211,8 @@ func (silentReceipt) Err() <-chan error            { return nil }
 // The wait for a receipt lasts until the link has carried the message, and 10 s longer.
 func TestAReceiptIsWaitedForWhileTheMessageIsOnTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Conn{}
-		r := &Receipt{c: c, link: &link{c: c}, sent: time.Now(), ack: silentReceipt{}}
+		c := &Conn{base: &link.Base{}}
+		r := &Receipt{c: c, link: &link.Link{Base: c.base}, sent: time.Now(), ack: silentReceipt{}}
 		over := make(chan error, 1)
 		go func() { over <- r.Wait(t.Context()) }()
 		//house:sleep because it runs in a bubble
@@ -265,11 +223,11 @@ func TestAReceiptIsWaitedForWhileTheMessageIsOnTheLine(t *testing.T) {
 		default:
 		}
 		there := time.Now()
-		r.link.trip.end(r.link.trip.begin(), true)
+		r.link.Trip.End(r.link.Trip.Begin(), true)
 		if err := <-over; err == nil {
 			t.Error("a receipt came from nowhere")
 		}
-		if d := time.Since(there); d < storeAckWait || d > storeAckWait+2*quietLook {
+		if d := time.Since(there); d < storeAckWait || d > storeAckWait+2*link.QuietLook {
 			t.Errorf("the receipt is given up %s after the message was there", d)
 		}
 	})

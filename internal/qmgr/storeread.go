@@ -9,7 +9,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
 
@@ -21,7 +23,7 @@ type Stored struct {
 
 // A storeCursor is the position of an agent's reader. The zero value is none.
 type storeCursor struct {
-	shelf   Shelf
+	shelf   streams.Shelf
 	next    uint64 // number in the stream where it reads on
 	got     uint64 // messages that it was handed
 	session int64  // of the link
@@ -30,7 +32,7 @@ type storeCursor struct {
 // A Reading asks for Most bytes of a shelf, from the byte Begin of the message From on, in answers of Piece bytes at
 // most.
 type Reading struct {
-	Shelf
+	streams.Shelf
 	From        uint64 // number in the stream; 0: the first message
 	Begin       int
 	Rest        int // bytes that the message From has behind Begin, where that is not 0
@@ -55,15 +57,15 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 	}
 	if r.Most >= wholeFrom && r.Begin == 0 {
 		spent, err = s.pull(ctx, l, r, take)
-		return spent, s.c.explain(err, "ferry.store", 0)
+		return spent, s.c.base.Explain(err, "ferry.store", 0)
 	}
 	if r.Most >= wholeFrom {
 		r.Most = max(r.Rest, 1) // the next reading is one of whole messages
 	}
-	t := storeTask{Do: storeRead, Peer: r.Shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From, Begin: r.Begin, Most: r.Most, Piece: r.Piece}
-	got := func(res storeResult, data []byte) error {
+	t := streams.StoreTask{Do: streams.StoreRead, Peer: r.Shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From, Begin: r.Begin, Most: r.Most, Piece: r.Piece}
+	got := func(res streams.StoreResult, data []byte) error {
 		for _, p := range res.Parts {
-			if p.Len < 0 || p.Len > len(data) || p.Begin < 0 || p.Size < p.Begin+p.Len || p.Size > MaxStoredMessage+storedOverhead {
+			if p.Len < 0 || p.Len > len(data) || p.Begin < 0 || p.Size < p.Begin+p.Len || p.Size > streams.MaxStoredMessage+streams.StoredOverhead {
 				return transfer.Errorf(transfer.KindVersion, "the queue manager's answer does not have the bytes of its parts")
 			}
 			take(Part{p.Number, p.Size, p.Begin, data[:p.Len:p.Len]})
@@ -72,20 +74,20 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 		spent = spent || res.Spent
 		return nil
 	}
-	err = l.storeErrand(ctx, s.of.Token(), t, r.Most/max(r.Piece, 1)+2, int64(r.Piece), got)
+	err = storeErrand(ctx, l, s.of.Token(), t, r.Most/max(r.Piece, 1)+2, int64(r.Piece), got)
 	if errors.Is(err, nats.ErrNoResponders) && s.c.cfg.Identity == nil { // the server is not Ferry's, and every client has all rights there
-		var res storeResult
-		own := library{js: l.js, ackWait: s.c.cfg.times.ackWait}
-		if res, err = own.store(ctx, s.of.Token(), t); err == nil {
-			err = res.read(ctx, func(res storeResult, data []byte) { got(res, data) })
+		var res streams.StoreResult
+		own := streams.Library{JS: l.JS, AckWait: s.c.cfg.times.ackWait}
+		if res, err = own.Store(ctx, s.of.Token(), t); err == nil {
+			err = res.Read(ctx, func(res streams.StoreResult, data []byte) { got(res, data) })
 		}
 	}
-	return spent, s.c.explain(err, "ferry.store", 0)
+	return spent, s.c.base.Explain(err, "ferry.store", 0)
 }
 
 // wholeFrom is the least number of requested bytes with which the reader gives whole messages: one is a quarter of a
 // second on such a link at most. The server gives them itself then, without a copy.
-const wholeFrom = 4 * MaxStoredMessage
+const wholeFrom = 4 * streams.MaxStoredMessage
 
 // Limits of a pull.
 const (
@@ -94,24 +96,24 @@ const (
 )
 
 // pull reads whole messages, as Read does.
-func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part)) (spent bool, err error) {
+func (s *StoreAt) pull(ctx context.Context, l *link.Link, r Reading, take func(Part)) (spent bool, err error) {
 	cur := &s.reader
-	session, shelf := l.session(), r.Shelf
+	session, shelf := l.Session(), r.Shelf
 	shelf.To, shelf.Messages = s.of, 0
 	if cur.shelf != shelf || cur.next != max(r.From, 1) || cur.session != session {
 		*cur = storeCursor{}
-		if _, err := s.task(ctx, storeTask{Do: storeReader, Peer: shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From}); err != nil {
+		if _, err := s.task(ctx, streams.StoreTask{Do: streams.StoreReader, Peer: shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From}); err != nil {
 			return false, err
 		}
 		*cur = storeCursor{shelf, max(r.From, 1), 0, session}
 	}
-	body, err := json.Marshal(map[string]any{"batch": pullMost, "max_bytes": min(r.Most, maxPull), "expires": pullWait})
+	body, err := json.Marshal(map[string]any{"batch": pullMost, "max_bytes": min(r.Most, streams.MaxPull), "expires": pullWait})
 	if err != nil {
 		return false, err
 	}
-	q := conversation{"$JS.API.CONSUMER.MSG.NEXT." + string(StreamStore) + "." + roles.DurableStore + s.of.Token(), s.of.Token(), body, pullMost, MaxStoredMessage}
+	q := link.Conversation{Subject: "$JS.API.CONSUMER.MSG.NEXT." + string(streams.StreamStore) + "." + roles.DurableStore + s.of.Token(), Self: s.of.Token(), Data: body, Answers: pullMost, Bytes: streams.MaxStoredMessage}
 	n := 0
-	err = l.converse(ctx, q, func(m *nats.Msg) (last bool, err error) {
+	err = l.Converse(ctx, q, func(m *nats.Msg) (last bool, err error) {
 		if status := m.Header.Get("Status"); status != "" {
 			spent = status == "408" && n == 0
 			if status != "408" && status != "409" {
@@ -132,7 +134,7 @@ func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part))
 		return n == pullMost, nil
 	})
 	if err == nil && spent { // on a busy host the answer may only be slow
-		cons, failed := l.js().Consumer(ctx, string(StreamStore), roles.DurableStore+s.of.Token())
+		cons, failed := l.JS().Consumer(ctx, string(streams.StreamStore), roles.DurableStore+s.of.Token())
 		if err = failed; err == nil {
 			info := cons.CachedInfo()
 			if spent = info.NumPending == 0; info.Delivered.Consumer != cur.got {

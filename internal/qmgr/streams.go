@@ -8,148 +8,35 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
 )
 
-// A Stream is the name of one of the durable queues.
-type Stream string
-
-// The streams.
 const (
-	// StreamCommand holds ferry.command.> until the agent has acknowledged each message, 14 days at most; 5,000 for one
-	// agent of one principal.
-	StreamCommand Stream = roles.StreamCommand
-	// StreamControl holds ferry.control.> likewise. Cancels and administration have room that requests cannot take.
-	StreamControl Stream = roles.StreamControl
-	// StreamEvent holds ferry.event.>, the newest 256 MiB of it.
-	StreamEvent Stream = roles.StreamEvent
-	// StreamOwner holds ferry.owner.>, the newest message of each subject: the owner of a name. A decision by an owner
-	// needs the answer of the leader, as a replica may be behind: there is no AllowDirect.
-	StreamOwner Stream = roles.StreamOwner
-	// StreamHold holds ferry.hold.>: the holds of messages of application queues.
-	StreamHold Stream = roles.StreamHold
-)
-
-const (
-	maxMsgSize      = 1258291 // bytes; 1.2 MiB: a request of 1 MiB and its envelope
-	maxOwnerSize    = 64 << 10
-	commandMaxBytes = 512 << 20
-	commandMaxMsgs  = 200_000
-	commandMaxSame  = 5_000 // for one agent, of one principal; also of controls
-	controlMaxBytes = 64 << 20
-	controlMaxMsgs  = 100_000
-	eventMaxBytes   = 256 << 20
-	holdMaxBytes    = 64 << 20 // some 150,000 holds
-	commandMaxAge   = 14 * 24 * time.Hour
-	duplicateWindow = 2 * time.Minute
-
-	apiTimeout   = 5 * time.Second // of one request to JetStream
 	publishPause = 250 * time.Millisecond
 )
-
-// streams are the streams that Ensure makes. Streams that an operator has made before with other limits stay as they
-// are. In a cluster they have three replicas, once it has as many members (library.raise).
-var streams = []jetstream.StreamConfig{
-	commandConfig(StreamCommand, "requests", "ferry.command.>", commandMaxBytes, commandMaxMsgs),
-	commandConfig(StreamControl, "cancels and administration", "ferry.control.>", controlMaxBytes, controlMaxMsgs),
-	{
-		Name:         string(StreamEvent),
-		Description:  "Ferry: audit batches and monitor events",
-		Subjects:     []string{"ferry.event.>"},
-		Retention:    jetstream.LimitsPolicy,
-		Storage:      jetstream.FileStorage,
-		Replicas:     1,
-		MaxConsumers: maxConsumers,
-		MaxMsgs:      -1,
-		MaxBytes:     eventMaxBytes,
-		MaxMsgSize:   maxMsgSize,
-		Discard:      jetstream.DiscardOld,
-		Duplicates:   duplicateWindow,
-	},
-	{
-		Name:              string(StreamOwner),
-		Description:       "Ferry: which instance has an agent's name",
-		Subjects:          []string{"ferry.owner.*"},
-		Retention:         jetstream.LimitsPolicy,
-		Storage:           jetstream.FileStorage,
-		Replicas:          1,
-		MaxConsumers:      maxConsumers,
-		MaxMsgs:           -1,
-		MaxMsgsPerSubject: 1,
-		MaxBytes:          -1,
-		MaxMsgSize:        maxOwnerSize + 1024, // and its headers
-		Discard:           jetstream.DiscardOld,
-		Duplicates:        duplicateWindow,
-	},
-	{
-		Name:              string(StreamHold),
-		Description:       "Ferry: holds of messages of application queues",
-		Subjects:          []string{"ferry.hold.>"},
-		Retention:         jetstream.LimitsPolicy,
-		Storage:           jetstream.FileStorage,
-		Replicas:          1,
-		MaxConsumers:      maxConsumers,
-		MaxMsgs:           -1,
-		MaxMsgsPerSubject: 1,
-		MaxBytes:          holdMaxBytes,
-		MaxMsgSize:        8 << 10,
-		Discard:           jetstream.DiscardNew,
-		Duplicates:        duplicateWindow,
-		AllowMsgTTL:       true,
-	},
-}
-
-// commandConfig returns the configuration of a stream of commands for agents.
-func commandConfig(name Stream, holds, subjects string, maxBytes, maxMsgs int64) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name:         string(name),
-		Description:  "Ferry: " + holds,
-		Subjects:     []string{subjects},
-		Retention:    jetstream.WorkQueuePolicy,
-		Storage:      jetstream.FileStorage,
-		Replicas:     1,
-		MaxConsumers: maxConsumers,
-		MaxMsgs:      maxMsgs,
-		MaxBytes:     maxBytes,
-		MaxAge:       commandMaxAge,
-		MaxMsgSize:   maxMsgSize,
-		Discard:      jetstream.DiscardNew,
-		Duplicates:   duplicateWindow,
-
-		MaxMsgsPerSubject:    commandMaxSame,
-		DiscardNewPerSubject: true,
-	}
-}
-
-// commandStreams are the streams of commands for agents. An agent obeys the first stream first: a withdrawal comes before
-// its request.
-var commandStreams = []Stream{StreamControl, StreamCommand}
 
 // Ensure makes the streams that are missing.
 func (c *Conn) Ensure(ctx context.Context) error {
 	c.ensuring.Lock()
 	defer c.ensuring.Unlock()
-	if !c.control.up.Load() {
-		return c.away()
+	if !c.control.Up.Load() {
+		return c.base.Away()
 	}
 
-	before := map[string]mark{}
-	for _, cfg := range streams {
+	before := map[string]streams.Mark{}
+	for _, cfg := range streams.All {
 		before[cfg.Name] = c.witness.before(cfg.Name)
 	}
-	now, err := c.keeper.ensure(ctx)
+	now, err := c.keeper.Ensure(ctx)
 	for name, m := range now {
 		c.noticed(c.witness.look(name, before[name], m))
 	}
 	doubt(c)
-	return c.explain(err, "the streams", 0)
-}
-
-// markOf returns the mark of a stream.
-func markOf(s jetstream.Stream) mark {
-	info := s.CachedInfo()
-	return mark{info.Created, info.State.LastSeq, info.Config.Replicas}
+	return c.base.Explain(err, "the streams", 0)
 }
 
 // Enqueue stores a message durably on a subject of one of the streams and returns when the queue manager has it. It
@@ -157,7 +44,7 @@ func markOf(s jetstream.Stream) mark {
 // KindNoSpace if the stream is full. Two messages with one msgID within two minutes are stored once. A message without
 // one ("") may be stored twice if its acknowledgement gets lost.
 func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) error {
-	packed := c.packer.pack(data)
+	packed := c.base.Packer.Pack(data)
 	_, err := c.enqueue(ctx, subject, msgID, func() []byte { return packed })
 	return err
 }
@@ -170,7 +57,7 @@ type Storing struct {
 
 // EnqueueFresh is Enqueue for a message that depends on the time of storing: it is made again for each try.
 func (c *Conn) EnqueueFresh(ctx context.Context, subject string, message func() []byte) (Storing, error) {
-	return c.enqueue(ctx, subject, "", func() []byte { return c.packer.pack(message()) })
+	return c.enqueue(ctx, subject, "", func() []byte { return c.base.Packer.Pack(message()) })
 }
 
 func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func() []byte) (s Storing, err error) {
@@ -180,16 +67,16 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 	}
 
 	for {
-		again := c.control.comesUp()
+		again := c.control.ComesUp()
 		if s.Seq, err = c.store(ctx, m, packed); err == nil {
 			return s, nil
 		}
 		kind := transfer.KindOf(err)
 		s.Doubt = s.Doubt || !errors.Is(err, errNotSent) && kind != transfer.KindNoSpace && kind != transfer.KindTooLarge && kind != transfer.KindInternal && kind != transfer.KindUnknownAgent
-		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || kind == transfer.KindUnknownAgent || c.ctx.Err() != nil {
+		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || kind == transfer.KindUnknownAgent || c.base.Ctx.Err() != nil {
 			return s, err
 		}
-		if sleep(ctx, publishPause, again) {
+		if sleep.For(ctx, publishPause, again) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return s, ctx.Err()
 			}
@@ -204,18 +91,18 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 // notTaken returns the error of a message that was not stored in time. A queue manager that cannot store does not
 // answer; it gives the reason when it is asked.
 func notTaken(c *Conn, subject string, err error) error {
-	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+	ctx, cancel := context.WithTimeout(c.base.Ctx, time.Second)
 	defer cancel()
-	var a about
+	var a errands.About
 	why := ""
-	if nc := c.control.conn(); c.control.up.Load() && nc != nil && askManager(ctx, c, nc, &a) {
+	if nc := c.control.NATS(); c.control.Up.Load() && nc != nil && askManager(ctx, c, nc, &a) {
 		why = a.Degraded
 	}
 	c.unstored.Store(&why)
 	if why != "" {
-		return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s does not take messages for %s: %s", c.where, subject, why)
+		return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s does not take messages for %s: %s", c.base.Where, subject, why)
 	}
-	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.where, subject, err)
+	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.base.Where, subject, err)
 }
 
 // errNotSent is the cause for a message that certainly was not stored: it was not sent, or no stream took it.
@@ -223,28 +110,28 @@ var errNotSent = errors.New("the message was not taken")
 
 // store tries once, and gives the message's number.
 func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (uint64, error) {
-	if !c.control.up.Load() {
-		return 0, &transfer.Error{Kind: transfer.KindNoManager, Text: c.away().Error(), Err: errNotSent}
+	if !c.control.Up.Load() {
+		return 0, &transfer.Error{Kind: transfer.KindNoManager, Text: c.base.Away().Error(), Err: errNotSent}
 	}
 
-	try, cancel := c.control.patient(ctx, probeTimeout)
+	try, cancel := c.control.Patient(ctx, link.ProbeTimeout)
 	defer cancel()
 	m.Data = packed()
 	began := time.Now()
-	ack, err := c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
+	ack, err := c.control.JS().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	if err == nil {
 		c.amounts.stored.took(len(m.Data), began)
 	}
-	if err != nil && missing(err) {
+	if err != nil && streams.IsMissing(err) {
 		if err := c.Ensure(try); err != nil { // no stream was there to store it
-			err = c.explain(err, m.Subject, len(m.Data))
+			err = c.base.Explain(err, m.Subject, len(m.Data))
 			return 0, &transfer.Error{Kind: transfer.KindOf(err), Text: err.Error(), Err: errNotSent}
 		}
 		m.Data = packed()
-		ack, err = c.control.js().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
+		ack, err = c.control.JS().PublishMsg(try, m, jetstream.WithRetryAttempts(0))
 	}
 	if err != nil {
-		return 0, c.explain(err, m.Subject, len(m.Data))
+		return 0, c.base.Explain(err, m.Subject, len(m.Data))
 	}
 	c.unstored.Store(nil)
 	c.witness.saw(ack.Stream, ack.Sequence)

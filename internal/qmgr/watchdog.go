@@ -4,15 +4,16 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
+	"ferry/internal/qmgr/link"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 )
 
 const (
-	probeTimeout = 3 * time.Second
-	quickly      = 5 // looks in the time between two probes
+	quickly = 5 // looks in the time between two probes
 	// besideMost is the time for which a connection need not answer while another one to the same host carries bytes.
 	besideMost = 30 * time.Second
 )
@@ -21,17 +22,15 @@ const (
 type times struct {
 	probeEvery   time.Duration // between two looks of the watchdog
 	probeTimeout time.Duration
-	ackWait      time.Duration // see defaultTimes
+	ackWait      time.Duration // see the constant
 	// pullHeartbeat is the interval of the queue manager's signs of life for a pull, on a link without delay.
 	pullHeartbeat time.Duration
 }
 
 var defaultTimes = times{
-	probeEvery:   5 * time.Second,
-	probeTimeout: probeTimeout,
-	// ackWait is the time after which a message is delivered again if it was lost on its way, or if its handler died. A
-	// handler that runs holds its message for as long as it runs.
-	ackWait:       6 * time.Second,
+	probeEvery:    5 * time.Second,
+	probeTimeout:  link.ProbeTimeout,
+	ackWait:       streams.AckWait,
 	pullHeartbeat: 2 * time.Second,
 }
 
@@ -39,35 +38,35 @@ var defaultTimes = times{
 // intervals, and be minutes late when the path is whole again; a link that was cut tries every 2 s.
 //
 // watch also measures the round trip: five times as often while the link is used.
-func (c *Conn) watch(l *link) {
-	before := l.socket.Load().pulse()
-	var cut *socket // the last one that was cut; the next connection replaces it
+func (c *Conn) watch(l *link.Link) {
+	before := l.Socket.Load().Pulse()
+	var cut *link.Socket // the last one that was cut; the next connection replaces it
 	var s unanswered
-	for n := 1; !sleep(c.ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
-		sock := l.socket.Load()
+	for n := 1; !sleep.For(c.base.Ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
+		sock := l.Socket.Load()
 		if sock == cut {
 			continue
 		}
 		if !tcp.Stands(sock.Conn) {
-			c.cfg.Log.Warn("the address of this host has changed; connecting anew", slog.String("connection", l.role))
+			c.cfg.Log.Warn("the address of this host has changed; connecting anew", slog.String("connection", l.Role))
 			cut = sock
 			sock.Close()
 			continue
 		}
-		if now := sock.pulse(); n%quickly != 0 && now == before {
+		if now := sock.Pulse(); n%quickly != 0 && now == before {
 			continue
 		} else {
 			before = now
 		}
 		others := beside(c, sock)
-		alive := l.alive(sock, c.cfg.times.probeTimeout)
+		alive := l.Alive(sock, c.cfg.times.probeTimeout)
 		if !alive { // once more: one lost probe proves nothing
-			alive = l.alive(sock, c.cfg.times.probeTimeout)
+			alive = l.Alive(sock, c.cfg.times.probeTimeout)
 		}
-		if !s.over(alive, beside(c, sock) != others, time.Now()) || c.ctx.Err() != nil {
+		if !s.over(alive, beside(c, sock) != others, time.Now()) || c.base.Ctx.Err() != nil {
 			continue
 		}
-		c.cfg.Log.Warn("the queue manager connection carries nothing; connecting anew", slog.String("connection", l.role))
+		c.cfg.Log.Warn("the queue manager connection carries nothing; connecting anew", slog.String("connection", l.Role))
 		// The library's ForceReconnect would wait for a write that is stuck.
 		cut = sock
 		sock.Close()
@@ -96,94 +95,18 @@ func (s *unanswered) over(alive, beside bool, now time.Time) bool {
 }
 
 // beside changes when another connection to the host of a socket shows a sign of life.
-func beside(c *Conn, of *socket) (sum pulse) {
-	host := func(s *socket) string {
+func beside(c *Conn, of *link.Socket) (sum link.Pulse) {
+	host := func(s *link.Socket) string {
 		host, _, _ := net.SplitHostPort(s.RemoteAddr().String())
 		return host
 	}
-	for _, l := range []*link{c.control, c.data, c.bulk.link} {
-		if s := l.socket.Load(); s != nil && s != of && host(s) == host(of) {
-			p := s.pulse()
-			sum.in, sum.held = sum.in+p.in, sum.held+p.held
+	for _, l := range []*link.Link{c.control, c.data, c.bulk.link} {
+		if s := l.Socket.Load(); s != nil && s != of && host(s) == host(of) {
+			p := s.Pulse()
+			sum.In, sum.Held = sum.In+p.In, sum.Held+p.Held
 		}
 	}
 	return sum
-}
-
-// alive reports whether there is a reason to leave the link's socket alone: it
-// answers, something moves on it, or it is being replaced already.
-func (l *link) alive(sock *socket, timeout time.Duration) bool {
-	before := sock.pulse()
-	acked, _ := tcp.Acked(sock.Conn)
-	ctx, cancel := context.WithTimeout(l.c.ctx, timeout)
-	defer cancel()
-	if l.roundTrip(ctx) == nil {
-		return true
-	}
-
-	// On a slow link the question itself may be behind others: the other host takes them in, and there are more.
-	if now, more := tcp.Acked(sock.Conn); more && now > acked {
-		return true
-	}
-	return !l.up.Load() || l.socket.Load() != sock || sock.pulse() != before
-}
-
-// A trip measures round trips to the queue manager. The zero value is ready.
-type trip struct {
-	mu          sync.Mutex
-	last, least time.Duration
-	began       time.Time // of the newest that is under way; zero: none
-	asked, told time.Time // of the newest that was answered, its beginning and its end
-}
-
-func (t *trip) begin() (now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.began = time.Now()
-	return t.began
-}
-
-// end ends a round trip. A trip without an answer shows only that the time is longer.
-func (t *trip) end(began time.Time, answered bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.began = time.Time{}
-	t.last = time.Since(began)
-	if answered && (t.least == 0 || t.last < t.least) {
-		t.least = t.last
-	}
-	if answered && began.After(t.asked) {
-		t.asked, t.told = began, time.Now()
-	}
-}
-
-// had returns the least time for which the other side has had a message that was sent at a moment: a round trip that
-// began later was answered. It is 0 if that is not known.
-func (t *trip) had(sent, now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.asked.After(sent) {
-		return 0
-	}
-	return now.Sub(t.told)
-}
-
-// forget drops the last round trip: the connection is new.
-func (t *trip) forget() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last, t.began = t.least, time.Time{}
-}
-
-// times returns the shortest round trip, and the last one, or the one in progress if that takes longer already.
-func (t *trip) times() (last, least time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	last = t.last
-	if !t.began.IsZero() {
-		last = max(last, time.Since(t.began))
-	}
-	return last, t.least
 }
 
 // delayMost is the largest result of Delay. A wait of several Delays must not last long after the link is back.
@@ -192,37 +115,22 @@ const delayMost = 1500 * time.Millisecond
 // Delay returns the present time of a message to the queue manager and its answer on the control connection, 1.5 s at
 // most. It is measured every five seconds, and every second while messages come and go.
 func (c *Conn) Delay() time.Duration {
-	last, _ := c.control.trip.times()
+	last, _ := c.control.Trip.Times()
 	return min(last, delayMost)
 }
 
 // Lag returns the part of Delay that is spent waiting for the link behind other messages.
 func (c *Conn) Lag() time.Duration {
-	last, least := c.control.trip.times()
+	last, least := c.control.Trip.Times()
 	return max(0, last-least)
 }
 
 // Lost returns how often a connection to the queue manager was lost so far. Messages stored before the last loss may be
 // lost with it.
 func (c *Conn) Lost() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.links.downs
-}
-
-// changed notifies that the control or the data link came up or was lost.
-func (c *Conn) changed(up bool, why error) {
-	c.mu.Lock()
-	if up {
-		c.links.ups++
-	} else {
-		c.links.downs, c.links.why = c.links.downs+1, why
-	}
-	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.base.Mu.Lock()
+	defer c.base.Mu.Unlock()
+	return c.base.Links.Downs
 }
 
 // notify calls OnConnect and OnDisconnect. Before OnConnect it learns the facts
@@ -231,22 +139,22 @@ func (c *Conn) changed(up bool, why error) {
 func (c *Conn) notify() {
 	told, seenUps, seenDowns := false, 0, 0
 	for first := true; ; first = false {
-		c.mu.Lock()
-		ups, downs, why := c.links.ups, c.links.downs, c.links.why
-		c.mu.Unlock()
+		c.base.Mu.Lock()
+		ups, downs, why := c.base.Links.Ups, c.base.Links.Downs, c.base.Links.Why
+		c.base.Mu.Unlock()
 		if downs != seenDowns && told {
 			told = false
 			c.disconnected(why)
 		}
 		seenDowns = downs
-		if ups != seenUps && c.control.up.Load() && c.data.up.Load() {
+		if ups != seenUps && c.control.Up.Load() && c.data.Up.Load() {
 			seenUps = ups
 			c.connected(first)
 			told = true
 		}
 		select {
-		case <-c.wake:
-		case <-c.ctx.Done():
+		case <-c.base.Wake:
+		case <-c.base.Ctx.Done():
 			return
 		}
 	}
@@ -255,39 +163,27 @@ func (c *Conn) notify() {
 func (c *Conn) connected(first bool) {
 	if !first {
 		c.cfg.Log.Info("connected to the queue manager again", slog.String("at", here(c)))
-		c.learn(c.ctx)
-		ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+		c.learn(c.base.Ctx)
+		ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
 		defer cancel()
 		if err := c.Ensure(ctx); err != nil {
 			c.cfg.Log.Warn("the queue manager's streams cannot be checked", slog.Any("error", err))
 		}
 	}
-	if c.cfg.OnConnect != nil && c.ctx.Err() == nil {
+	if c.cfg.OnConnect != nil && c.base.Ctx.Err() == nil {
 		c.cfg.OnConnect()
 	}
 }
 
 func (c *Conn) disconnected(why error) {
-	if c.ctx.Err() != nil {
+	if c.base.Ctx.Err() != nil {
 		return
 	}
 	if why == nil {
-		why = c.away()
+		why = c.base.Away()
 	}
-	c.cfg.Log.Warn("the queue manager connection is lost", slog.String("at", c.where), slog.Any("error", why))
+	c.cfg.Log.Warn("the queue manager connection is lost", slog.String("at", c.base.Where), slog.Any("error", why))
 	if c.cfg.OnDisconnect != nil {
 		c.cfg.OnDisconnect(why)
 	}
-}
-
-// sleep waits for d, less if wake is closed, and reports whether ctx has ended.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (ended bool) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-wake:
-	case <-t.C:
-	}
-	return ctx.Err() != nil
 }

@@ -15,6 +15,7 @@ import (
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -34,7 +35,7 @@ func (s skewed) Now() time.Time { return s.Clock.Now().Add(s.by) }
 type lasting struct {
 	*network
 	dir, listen string
-	guard       *qmgr.Guard
+	guard       *server.Guard
 	ids         map[string]*identity.Identity
 	running     []func() // functions that stop the running services, the last one first
 }
@@ -47,7 +48,7 @@ func newLasting(t *testing.T, ago time.Duration) *lasting {
 	l.qm = l.identity(identity.Manager, "QM", roles.Manager)
 	claims, err := a.Claims()
 	must(t, err)
-	l.guard = &qmgr.Guard{Identity: l.qm, Claims: claims}
+	l.guard = &server.Guard{Identity: l.qm, Claims: claims}
 	l.ids["coordination"] = l.identity(identity.Coordination, "", roles.Coordination)
 	l.ids["ann"] = l.identity(identity.User, "ann", roles.User)
 	for _, name := range []string{"ALPHA", "BETA"} {
@@ -78,7 +79,7 @@ func (l *lasting) start(wrong map[string]time.Duration) {
 	l.t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
-	l.server, err = qmgr.StartServer(l.ctx, qmgr.ServerConfig{Dir: filepath.Join(l.dir, "qm"), Listen: l.listen, Guard: l.guard, Log: quiet})
+	l.server, err = server.Start(l.ctx, server.Config{Dir: filepath.Join(l.dir, "qm"), Listen: l.listen, Guard: l.guard, Log: quiet})
 	must(l.t, err)
 	l.running = append(l.running, l.server.Shutdown)
 	l.listen = strings.TrimPrefix(l.server.URL(), "nats://")

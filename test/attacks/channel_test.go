@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 	"ferry/internal/wire"
@@ -22,19 +25,19 @@ func TestAHostileQueueManager(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	n := &network{Authority: authoritytest.New(t), t: t, ctx: ctx}
-	server := func(name string, to ...qmgr.Channel) (*qmgr.Server, *identity.Identity) {
+	start := func(name string, to ...channel.Channel) (*server.Server, *identity.Identity) {
 		claims, err := n.Claims()
 		must(t, err)
 		i := n.identity(identity.Manager, name, roles.Manager)
-		s, err := qmgr.StartServer(n.ctx, qmgr.ServerConfig{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to,
-			Guard: &qmgr.Guard{Identity: i, Claims: claims}})
+		s, err := server.Start(n.ctx, server.Config{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: to,
+			Guard: &server.Guard{Identity: i, Claims: claims}})
 		must(t, err)
 		t.Cleanup(s.Shutdown)
 		return s, i
 	}
-	hub, _ := server("HUB")
-	hostile, hostileID := server("MALLORY", qmgr.Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
-	at := func(s *qmgr.Server, i *identity.Identity) *qmgr.Conn {
+	hub, _ := start("HUB")
+	hostile, hostileID := start("MALLORY", channel.Channel{Name: "HUB", URL: "nats://" + hub.Channels().Addr()})
+	at := func(s *server.Server, i *identity.Identity) *qmgr.Conn {
 		t.Helper()
 		c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: s.URL(), Identity: i, Timeout: 30 * time.Second})
 		must(t, err)
@@ -122,7 +125,7 @@ func TestAHostileQueueManager(t *testing.T) {
 	}
 	must(t, bob.Enqueue(n.ctx, wire.CommandSubject("BETA", bob.Self()), "", []byte("the only one")))
 	got := make(chan string, 10)
-	go beta.Consume(n.ctx, qmgr.Commands("BETA"), func(d qmgr.Delivery) { got <- fmt.Sprint(d.Subject, " ", string(d.Data)); d.Ack() })
+	go beta.Consume(n.ctx, streams.Commands("BETA"), func(d qmgr.Delivery) { got <- fmt.Sprint(d.Subject, " ", string(d.Data)); d.Ack() })
 	select {
 	case first := <-got:
 		if first != "ferry.command.BETA.bob the only one" {

@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -34,7 +35,7 @@ type network struct {
 	*authority.Authority
 	t       *testing.T
 	ctx     context.Context
-	server  *qmgr.Server
+	server  *server.Server
 	qm      *identity.Identity // of the queue manager
 	address string
 }
@@ -45,7 +46,7 @@ func newNetwork(t *testing.T) *network {
 }
 
 // newNetworkOf is newNetwork of an authority.
-func newNetworkOf(t *testing.T, a *authority.Authority, options ...func(*qmgr.Guard)) *network {
+func newNetworkOf(t *testing.T, a *authority.Authority, options ...func(*server.Guard)) *network {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
@@ -53,11 +54,11 @@ func newNetworkOf(t *testing.T, a *authority.Authority, options ...func(*qmgr.Gu
 	n.qm = n.identity(identity.Manager, "QM", roles.Manager)
 	claims, err := a.Claims()
 	must(t, err)
-	guard := &qmgr.Guard{Identity: n.qm, Claims: claims}
+	guard := &server.Guard{Identity: n.qm, Claims: claims}
 	for _, option := range options {
 		option(guard)
 	}
-	n.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Guard: guard})
+	n.server, err = server.Start(ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Guard: guard})
 	must(t, err)
 	t.Cleanup(n.server.Shutdown)
 	u, err := url.Parse(n.server.URL())
@@ -223,7 +224,7 @@ func newNetworkWith(t *testing.T, clients int) *network {
 	n.qm = n.identity(identity.Manager, "QM", roles.Manager)
 	claims, err := n.Claims()
 	must(t, err)
-	n.server, err = qmgr.StartServer(n.ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Clients: clients, Guard: &qmgr.Guard{Identity: n.qm, Claims: claims}})
+	n.server, err = server.Start(n.ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Clients: clients, Guard: &server.Guard{Identity: n.qm, Claims: claims}})
 	must(t, err)
 	t.Cleanup(n.server.Shutdown)
 	u, err := url.Parse(n.server.URL())

@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -25,7 +26,7 @@ func TestQueuesOfThoseWithAnIdentity(t *testing.T) {
 	coordination, err := n.connect(n.identity(identity.Coordination, "", roles.Coordination))
 	must(t, err)
 
-	commands := qmgr.Commands("ALPHA")
+	commands := streams.Commands("ALPHA")
 	if _, err := bob.Standing(n.ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("before anybody has read: %v", err)
 	}
@@ -34,14 +35,14 @@ func TestQueuesOfThoseWithAnIdentity(t *testing.T) {
 	must(t, bob.Enqueue(n.ctx, wire.CommandSubject("NOBODY", bob.Self()), "", []byte("x")))
 
 	got := make(chan string, 4)
-	read := func(c *qmgr.Conn, q qmgr.Queue) {
+	read := func(c *qmgr.Conn, q streams.Queue) {
 		go c.Consume(n.ctx, q, func(d qmgr.Delivery) {
 			got <- d.Subject
 			d.Ack()
 		})
 	}
 	read(alpha, commands)
-	read(coordination, qmgr.Events())
+	read(coordination, streams.Events())
 	var heard []string
 	for range 2 {
 		select {
@@ -74,7 +75,7 @@ func TestQueuesOfThoseWithAnIdentity(t *testing.T) {
 	if gone, err := coordination.Relieve(n.ctx, func(string) bool { return false }); gone != 0 || err != nil {
 		t.Errorf("with room enough %d commands are removed, %v", gone, err)
 	}
-	must(t, alpha.Forget(n.ctx, "ALPHA", commands, qmgr.Controls("ALPHA")))
+	must(t, alpha.Forget(n.ctx, "ALPHA", commands, streams.Controls("ALPHA")))
 	if _, revision, err := alpha.Owner(n.ctx, "ALPHA"); err != nil || revision != 0 {
 		t.Errorf("a forgotten name is owned at revision %d, %v", revision, err)
 	}
@@ -153,7 +154,7 @@ func TestErrandsOfOthers(t *testing.T) {
 	// No queue was made by any of those.
 	manager, err := n.connect(n.qm)
 	must(t, err)
-	for _, q := range []qmgr.Queue{qmgr.Commands("BETA"), qmgr.Commands("BOB"), qmgr.Events()} {
+	for _, q := range []streams.Queue{streams.Commands("BETA"), streams.Commands("BOB"), streams.Events()} {
 		if _, err := manager.Standing(n.ctx, q); transfer.KindOf(err) != transfer.KindNotFound {
 			t.Errorf("the reader %s: %v", q.Durable, err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/wire"
 )
@@ -41,7 +42,7 @@ func TestFloodsOfMembers(t *testing.T) {
 	coordination, err := n.connect(n.identity(identity.Coordination, "", roles.Coordination))
 	must(t, err)
 	heard := make(chan string, 16)
-	for conn, queues := range map[*qmgr.Conn][]qmgr.Queue{alpha: {qmgr.Commands("ALPHA"), qmgr.Controls("ALPHA")}, coordination: {qmgr.Events()}} {
+	for conn, queues := range map[*qmgr.Conn][]streams.Queue{alpha: {streams.Commands("ALPHA"), streams.Controls("ALPHA")}, coordination: {streams.Events()}} {
 		for _, q := range queues {
 			go conn.Consume(t.Context(), q, func(d qmgr.Delivery) {
 				d.Ack()

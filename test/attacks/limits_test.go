@@ -15,6 +15,8 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -181,7 +183,7 @@ func TestRoomComesBack(t *testing.T) {
 	read := make(chan struct{}, 1000)
 	const messages = 20
 	body := noise(1_000_000)
-	go alpha.Consume(t.Context(), qmgr.Controls("ALPHA"), func(d qmgr.Delivery) { d.Ack(); read <- struct{}{} })
+	go alpha.Consume(t.Context(), streams.Controls("ALPHA"), func(d qmgr.Delivery) { d.Ack(); read <- struct{}{} })
 	for i := range messages {
 		if err := bob.Enqueue(n.ctx, wire.ControlSubject("ALPHA", "bob"), "", body); err != nil {
 			t.Fatalf("message %d: %v", i, err)
@@ -196,7 +198,7 @@ func TestRoomComesBack(t *testing.T) {
 // with that reason.
 func TestNobodyWritesToUnknownAgents(t *testing.T) {
 	a := authoritytest.New(t)
-	n := newNetworkOf(t, a, func(g *qmgr.Guard) { g.Enrolled = func(token string) bool { return authority.Enrolled(a, token) } })
+	n := newNetworkOf(t, a, func(g *server.Guard) { g.Enrolled = func(token string) bool { return authority.Enrolled(a, token) } })
 	n.identity(identity.Agent, "ALPHA", roles.Agent)
 	bob, err := n.connect(n.identity(identity.User, "bob", roles.User))
 	must(t, err)

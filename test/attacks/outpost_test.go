@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
@@ -22,8 +23,8 @@ func TestOnlyTheAuthorityTellsAQueueManagerWhomToLetIn(t *testing.T) {
 	var mu sync.Mutex
 	var kept []roles.Claims
 	full := false
-	n.server, err = qmgr.StartServer(n.ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0",
-		Guard: &qmgr.Guard{Identity: n.qm, Claims: first, Keep: func(c roles.Claims) error {
+	n.server, err = server.Start(n.ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0",
+		Guard: &server.Guard{Identity: n.qm, Claims: first, Keep: func(c roles.Claims) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if full {

@@ -12,7 +12,9 @@ import (
 	"ferry/internal/client"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -25,7 +27,7 @@ import (
 // A link is a network with the agent ALPHA, and a queue manager behind a channel that may publish on any subject.
 type link struct {
 	*network
-	far   *qmgr.Server
+	far   *server.Server
 	farID *identity.Identity
 
 	root, bob *identity.Identity // an administrator and a user
@@ -40,17 +42,17 @@ func newLink(t *testing.T) *link {
 	l.root, l.bob = l.identity(identity.User, "root", roles.Admin), l.identity(identity.User, "bob", roles.User)
 	claims, err := a.Claims()
 	must(t, err)
-	start := func(name string, channels ...qmgr.Channel) (*qmgr.Server, *identity.Identity) {
+	start := func(name string, channels ...channel.Channel) (*server.Server, *identity.Identity) {
 		i := l.identity(identity.Manager, name, roles.Manager)
-		s, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: channels,
-			Guard: &qmgr.Guard{Identity: i, Claims: claims}})
+		s, err := server.Start(ctx, server.Config{Name: name, Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", Channels: channels,
+			Guard: &server.Guard{Identity: i, Claims: claims}})
 		must(t, err)
 		t.Cleanup(s.Shutdown)
 		return s, i
 	}
 	l.server, l.qm = start("HUB")
 	l.attend(func() {})
-	l.far, l.farID = start("FAR", qmgr.Channel{Name: "HUB", URL: "nats://" + l.server.Channels().Addr()})
+	l.far, l.farID = start("FAR", channel.Channel{Name: "HUB", URL: "nats://" + l.server.Channels().Addr()})
 
 	alpha, err := l.connect(l.identity(identity.Agent, "ALPHA", roles.Agent))
 	must(t, err)

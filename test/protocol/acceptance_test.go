@@ -16,6 +16,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/faulty"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -40,7 +41,7 @@ func newPair(t *testing.T) *pair {
 	t.Cleanup(cancel)
 	p := &pair{t: t, dir: dir, ctx: ctx, seen: map[string]fs.FileInfo{}}
 	log := slog.New(slog.DiscardHandler)
-	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "PAIR", Dir: filepath.Join(dir, "qm"), Log: log})
+	server, err := server.Start(ctx, server.Config{Name: "PAIR", Dir: filepath.Join(dir, "qm"), Log: log})
 	must(t, err)
 	t.Cleanup(server.Shutdown)
 	connect := func(name string) *qmgr.Conn {

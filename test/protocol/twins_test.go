@@ -16,6 +16,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -47,7 +48,7 @@ func TestOneOfTwoAgentsEndsInTime(t *testing.T) {
 			}
 			ats.Register()
 			synctest.Test(t, func(t *testing.T) {
-				n := &twins{T: t, conns: map[string]*qmgr.Conn{}, servers: map[string]*qmgr.Server{}}
+				n := &twins{T: t, conns: map[string]*qmgr.Conn{}, servers: map[string]*server.Server{}}
 				for _, m := range c.managers {
 					n.manager(m)
 				}
@@ -101,7 +102,7 @@ func inBubbleAlone(t *testing.T) {
 // A twins is agents of one name at queue managers in this process, in a bubble.
 type twins struct {
 	*testing.T
-	servers map[string]*qmgr.Server
+	servers map[string]*server.Server
 	conns   map[string]*qmgr.Conn // of the test
 }
 
@@ -110,7 +111,7 @@ func (n *twins) manager(name string) {
 	if n.servers[name] != nil {
 		return
 	}
-	server, err := qmgr.StartServer(n.Context(), qmgr.ServerConfig{Name: name, Dir: n.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	server, err := server.Start(n.Context(), server.Config{Name: name, Dir: n.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func (n *twins) manager(name string) {
 	n.servers[name], n.conns[name] = server, n.connect(server, "ALPHA") // instances answer each other alone
 }
 
-func (n *twins) connect(server *qmgr.Server, name string) *qmgr.Conn {
+func (n *twins) connect(server *server.Server, name string) *qmgr.Conn {
 	n.Helper()
 	c, err := qmgr.Connect(n.Context(), qmgr.ConnConfig{Server: server, Name: name, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"ferry/internal/coordination"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/security/policy"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
@@ -53,7 +54,7 @@ type network struct {
 	t       *testing.T
 	ctx     context.Context
 	dir     string
-	server  *qmgr.Server
+	server  *server.Server
 	service *coordination.Service
 	agents  map[transfer.AgentName]*agent.Agent
 }
@@ -64,7 +65,7 @@ func newNetwork(t *testing.T) *network {
 	t.Cleanup(cancel)
 	n := &network{t: t, ctx: ctx, dir: t.TempDir(), agents: map[transfer.AgentName]*agent.Agent{}}
 	var err error
-	n.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "NET", Dir: filepath.Join(n.dir, "qm"), Log: slog.New(slog.DiscardHandler)})
+	n.server, err = server.Start(ctx, server.Config{Name: "NET", Dir: filepath.Join(n.dir, "qm"), Log: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	t.Cleanup(n.server.Shutdown)
 	n.service, err = coordination.Start(ctx, coordination.Config{Dir: filepath.Join(n.dir, "coordination"), Log: slog.New(slog.DiscardHandler)}, n.connect("coordination"))

@@ -10,6 +10,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
@@ -259,7 +260,7 @@ func (a *Outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 		return false, from, err
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.cfg.Conn.Delay()+qmgr.Slowest(len(data)))
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.cfg.Conn.Delay()+errands.Slowest(len(data)))
 	defer cancel()
 	return true, after, a.cfg.Conn.Enqueue(ctx, wire.EventSubject(a.cfg.Agent), "", data)
 }

@@ -15,6 +15,7 @@ import (
 	"ferry/internal/lane/stored"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/sys/clock"
@@ -247,8 +248,8 @@ func (s *Client) trimNow(at receiver.Shelf, below uint64) error {
 	return s.at.Trim(ctx, shelfOf(at), below)
 }
 
-func shelfOf(at receiver.Shelf) qmgr.Shelf {
-	return qmgr.Shelf{From: at.From, ID: at.ID, Epoch: at.Epoch}
+func shelfOf(at receiver.Shelf) streams.Shelf {
+	return streams.Shelf{From: at.From, ID: at.ID, Epoch: at.Epoch}
 }
 
 // await waits until it is poked, or for d; it reports false when the agent ends.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/flow"
-	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/receiver"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -111,7 +111,7 @@ func (r *reader) lookAgain(looks map[receiver.Shelf]*wire.Message) {
 
 // inTurn returns the shelves to read, in the order of their turns. Of each transfer it takes the newest epoch, and
 // removes the others.
-func (r *reader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
+func (r *reader) inTurn(all []streams.Shelf) (turn []receiver.Shelf) {
 	type one struct {
 		from transfer.AgentName
 		id   transfer.ID

@@ -9,6 +9,7 @@ import (
 	"ferry/internal/lane/lanetest"
 	"ferry/internal/lane/queue"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -20,7 +21,7 @@ func TestContract(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		t.Cleanup(cancel)
-		server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
+		server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Log: log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"ferry/internal/automation/duty"
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
@@ -51,7 +52,7 @@ type Box struct {
 	cfg    Config
 	dir    string
 	lock   io.Closer // of dir
-	server *qmgr.Server
+	server *server.Server
 	conns  []*qmgr.Conn
 	user   *qmgr.Conn // of the user of this process; one of conns
 	agents []*agent.Agent
@@ -110,7 +111,7 @@ func lock(dir string) (io.Closer, error) { return filelock.Take(filepath.Join(di
 // An agent with streams reads or writes those instead of files. The source has the duties.
 func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.Streams, duties ...duty.Maker) (err error) {
 	c := &b.cfg
-	if b.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "BOX", Dir: filepath.Join(b.dir, "qm"), Log: c.Log}); err != nil {
+	if b.server, err = server.Start(ctx, server.Config{Name: "BOX", Dir: filepath.Join(b.dir, "qm"), Log: c.Log}); err != nil {
 		return err
 	}
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/access"
 	"ferry/internal/security/authority"
@@ -358,7 +359,7 @@ func (d *Desk) removeMember(which string, who identity.Name) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeWait)
 	defer cancel()
-	return qmgr.RemoveMember(ctx, d.Conn, which, qmgr.SystemUser{JWT: jwt, Seed: seed})
+	return qmgr.RemoveMember(ctx, d.Conn, which, errands.SystemUser{JWT: jwt, Seed: seed})
 }
 
 const removeWait = time.Minute

@@ -20,6 +20,7 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -46,7 +47,7 @@ type stage struct {
 	dir    string
 	clock  *faulty.Clock
 	inbox  string // subject of answers, before the number that reply adds
-	server *qmgr.Server
+	server *server.Server
 	conn   *qmgr.Conn
 	agents []*agent.Agent
 	conns  []*qmgr.Conn
@@ -69,7 +70,7 @@ func newStage(t *testing.T, r *rand.Rand) *stage {
 	for _, name := range []transfer.AgentName{source, destination} {
 		must(t, os.MkdirAll(s.path(name, ""), 0o755))
 	}
-	s.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Name: "STAGE", Dir: filepath.Join(dir, "qm"), Log: silent})
+	s.server, err = server.Start(ctx, server.Config{Name: "STAGE", Dir: filepath.Join(dir, "qm"), Log: silent})
 	must(t, err)
 	t.Cleanup(s.server.Shutdown)
 	s.conn = s.connect("commander")

@@ -18,6 +18,8 @@ import (
 	"ferry/internal/coordination"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/enrol"
@@ -43,7 +45,7 @@ type stage struct {
 	*testing.T
 	ctx     context.Context
 	net     *authority.Authority
-	server  *qmgr.Server
+	server  *server.Server
 	service *identity.Identity
 	user    *qmgr.Conn
 	agent   *agent.Agent
@@ -56,8 +58,8 @@ func newStage(t *testing.T) *stage {
 	s := &stage{T: t, ctx: ctx, net: authoritytest.New(t)}
 	claims, err := s.net.Claims()
 	must(t, err)
-	s.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0",
-		Guard: &qmgr.Guard{Identity: authoritytest.Identity(t, s.net, identity.Manager, "QM", roles.Manager), Claims: claims}})
+	s.server, err = server.Start(ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0",
+		Guard: &server.Guard{Identity: authoritytest.Identity(t, s.net, identity.Manager, "QM", roles.Manager), Claims: claims}})
 	must(t, err)
 	t.Cleanup(s.server.Shutdown)
 	s.service = authoritytest.Identity(t, s.net, identity.Coordination, "", roles.Coordination)
@@ -171,7 +173,7 @@ func (s *stage) liar(way int, r *rand.Rand) *liar {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = l.conn.Consume(ctx, qmgr.Events(), l.receipt)
+		_ = l.conn.Consume(ctx, streams.Events(), l.receipt)
 	}()
 	l.stop = func() { drop(); cancel(); <-done; l.conn.Close() }
 	return l

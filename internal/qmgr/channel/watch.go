@@ -1,0 +1,135 @@
+package channel
+
+import (
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/sys/sleep"
+)
+
+// The library detects a link that fails silently only after a minute. A connection that has stalled takes as long again
+// to move when the link is back. So the watch looks at the silence of a channel's connection: the other side sends
+// something every AnnounceEvery. A connection that has been silent for too long is replaced. On a slow link a large
+// message causes a long silence: the next silence may last longer.
+const (
+	channelLook    = 500 * time.Millisecond
+	channelSilent  = 4 * AnnounceEvery
+	channelPatient = 5 * time.Minute // the longest silence that is waited for
+	channelSound   = time.Minute     // without a silence: then the next one is as short as the first
+)
+
+// A silence is the state of a channel's connection between two looks.
+type silence struct {
+	id      uint64 // of the connection
+	in      int64  // bytes
+	since   time.Time
+	patient time.Duration
+	sound   time.Time // since when there was no silence
+}
+
+// Watch checks the channels until the server ends.
+func (c *Channels) Watch() {
+	known, connected := map[string]*silence{}, map[uint64]bool{}
+	t := time.NewTicker(channelLook)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-c.cfg.Ending:
+			return
+		}
+		z, err := c.NS.Leafz(nil)
+		if err != nil {
+			continue
+		}
+		c.seen(connected, z.Leafs)
+		for _, name := range c.silent(z.Leafs, known, time.Now()) {
+			c.cfg.Log.Info("a channel has been silent; it is connected anew", slog.String("channel", name), slog.Duration("for", known[name].patient))
+			if err := c.renew(name); err != nil {
+				c.cfg.Log.Warn("a channel cannot be connected anew", slog.String("channel", name), slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// seen counts connections that have come up since its last call, in either direction. After a new one, this queue
+// manager announces itself.
+func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
+	fresh := false
+	now := map[uint64]bool{}
+	for _, l := range leafs {
+		now[l.ID] = true
+		fresh = fresh || !connected[l.ID]
+	}
+	clear(connected)
+	maps.Copy(connected, now)
+	if fresh {
+		c.mu.Lock()
+		c.links++
+		c.mu.Unlock()
+		sleep.Wake(c.Up)
+	}
+}
+
+// silent returns the channels that have been silent for too long.
+func (c *Channels) silent(leafs []*server.LeafInfo, known map[string]*silence, now time.Time) (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ch := range c.all {
+		for _, l := range leafs {
+			if !l.IsSpoke || l.Account != c.cfg.Account || !c.leads(&ch, l) {
+				continue
+			}
+			s := known[ch.Name]
+			if s == nil {
+				s = &silence{patient: channelSilent}
+				known[ch.Name] = s
+			}
+			if s.heard(l.ID, l.InBytes, now) {
+				all = append(all, ch.Name)
+			}
+		}
+	}
+	return all
+}
+
+// heard takes the number of bytes that a connection has received, and reports whether they have been too few for too
+// long.
+func (s *silence) heard(id uint64, in int64, now time.Time) (tooLong bool) {
+	if s.id != id || in != s.in {
+		if s.id != id || now.Sub(s.since) > s.patient/2 {
+			s.sound = now
+		}
+		s.id, s.in, s.since = id, in, now
+		if now.Sub(s.sound) > channelSound {
+			s.patient = channelSilent
+		}
+		return false
+	}
+	if now.Sub(s.since) < s.patient {
+		return false
+	}
+	s.patient = min(2*s.patient, channelPatient)
+	s.since = now
+	return true
+}
+
+// renew ends the connections of a channel and makes new ones.
+func (c *Channels) renew(name string) error {
+	for _, resting := range []bool{true, false} {
+		c.mu.Lock()
+		c.resting[name] = resting
+		c.mu.Unlock()
+		if err := c.reload(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	AnnounceEvery = 2 * time.Second
+)

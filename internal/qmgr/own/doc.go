@@ -1,0 +1,2 @@
+// Package own is the connection of a queue manager to itself, within its process.
+package own

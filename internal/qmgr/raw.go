@@ -1,0 +1,11 @@
+package qmgr
+
+import (
+	"github.com/nats-io/nats.go"
+)
+
+// Raw returns the library's connections of a Conn, for tests of the packages beneath this one.
+func Raw(c *Conn) (control, data *nats.Conn) { return c.control.NATS(), c.data.NATS() }
+
+// Ask has a Conn ask the queue manager for everything, as one with an identity does, for the same tests.
+func Ask(c *Conn) { c.keeper = asker{c} }
