@@ -111,22 +111,22 @@ func (g *gatekeeper) permit(principal string) place.Permit {
 
 // submits checks whether a principal may have this agent send files, and returns the rule that allows it. Standard
 // input of a command may be sent by that command alone.
-func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
+func (g *gatekeeper) submits(principal string, q *transfer.Request) (rule string, err error) {
 	if g.cfg.Streams != nil {
-		return "", g.ownPipe(r.Principal, g.cfg.Name, r.q.ID)
+		return "", g.ownPipe(principal, g.cfg.Name, q.ID)
 	}
-	rule, err = g.may(r.Principal, transfer.AuthSource)
-	archives := r.q.Archive != ""
-	deletes := r.q.Rest != nil && r.q.Rest.Deletes || r.q.Removes()
-	for n := range r.q.Items {
-		o := r.q.Of(&r.q.Items[n])
+	rule, err = g.may(principal, transfer.AuthSource)
+	archives := q.Archive != ""
+	deletes := q.Rest != nil && q.Rest.Deletes || q.Removes()
+	for n := range q.Items {
+		o := q.Of(&q.Items[n])
 		deletes, archives = deletes || o.Removes(), archives || o.Archive != ""
 	}
 	if err == nil && deletes {
-		_, err = g.may(r.Principal, transfer.AuthDeleteSource)
+		_, err = g.may(principal, transfer.AuthDeleteSource)
 	}
 	if err == nil && archives {
-		_, err = g.may(r.Principal, transfer.AuthDest)
+		_, err = g.may(principal, transfer.AuthDest)
 	}
 	return rule, err
 }
@@ -217,11 +217,8 @@ func (g *gatekeeper) controls(principal string, id transfer.ID) (whose string, e
 	if s := g.cfg.Streams; s != nil {
 		return "", g.ownPipe(principal, g.cfg.Name, s.Transfer)
 	}
-	var rec *ledger.Source
-	if err := g.ledger.View(func(t *ledger.Tx) (err error) {
-		rec, err = t.Source(id)
-		return err
-	}); err != nil {
+	rec, err := ledger.SourceOf(g.ledger, id)
+	if err != nil {
 		return "", err
 	}
 	_, err = g.may(principal, transfer.AuthOperate)

@@ -4,84 +4,39 @@
 //
 // Messages come in on the five queues and go to one place each:
 //
-//	COMMAND  ferry.command.<agent>.>   requests            accept.go
+//	COMMAND  ferry.command.<agent>.>   requests            message.go
 //	COMMAND  ferry.control.<agent>.>   cancels and such    control.go
 //	REPLY    ferry.reply.<agent>.*     the conversation    dispatch.go
 //	DATA     ferry.data.<agent>.>      chunk messages      receiver.Chunk
 //	         ferry.ask.<agent>.*       questions           ask.go
 //	         ferry.inbox.<agent>.<agent>.<run>   whether it lives   owner.go
-//	EVENT    ferry.event.<agent>       written by outbox.go
+//	EVENT    ferry.event.<agent>       written by package outbox
 package agent
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
 	"time"
 
-	"ferry/internal/automation/duty"
+	"ferry/internal/agent/outbox"
+	"ferry/internal/agent/scheduler"
+	"ferry/internal/agent/shelves"
 	"ferry/internal/content/compress"
-	"ferry/internal/content/conversion"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
 	"ferry/internal/ledger"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/receiver"
-	"ferry/internal/security/policy"
 	"ferry/internal/sender"
-	"ferry/internal/sys/clock"
-	"ferry/internal/sys/descriptor"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// Retention is the time for which outcomes are kept, in the agent's running time. farFuture is the most by which the
-// time of an ID may be ahead of the agent's clock.
-const (
-	Retention = 30 * 24 * time.Hour
-	farFuture = time.Hour
-)
-
-// DefaultTransfers is the number of transfers that an agent runs at once in each direction.
-const DefaultTransfers = 25
-
-// Config is the configuration of an agent.
-type Config struct {
-	Name     transfer.AgentName
-	Dir      string   // state: the ledger and the item journals
-	Roots    []string // where files may be read and written; see disk.ParseRoot
-	Settings transfer.Settings
-	// Limits; 0 means 25, 25 and 1,000.
-	MaxSource, MaxDestination, MaxQueued int
-	Rates                                map[transfer.AgentName]flow.Timetable // its rate to each agent; "": to all together
-	Memory                               int64                                 // bytes for data in flight; default 64 MiB
-	OutboxLimit                          int64                                 // audit records that may wait for coordination; default 100,000
-	Version                              string
-	Carve                                []string           // directories that transfers cannot touch, beside Dir
-	Alone                                bool               // there is no coordination on this network
-	Beside                               transfer.AgentName // another agent with the same roots on this host; may be empty
-	Direct                               Direct
-	Content                              conversion.Defaults // of text files on this host
-	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
-	RecordRoot                           string              // where data sets lie; default the first root
-	Sandbox                              *policy.Rules       // the part of the policy that holds here; nil: all
-	Programs                             string              // directory of the programs that it may run; empty: none
-	Streams                              *Streams            // nil: the agent sends and receives files beneath its Roots
-	Duties                               []duty.Maker        // its work beside the transfers that are submitted to it
-	Claim                                *ledger.Claim       // that StandBy has given; nil: the agent has no standby
-	Clock                                clock.Clock
-	Log                                  *slog.Logger
-}
 
 // An Agent is one run of an agent's process.
 type Agent struct {
@@ -90,7 +45,7 @@ type Agent struct {
 	answers    *answers
 	replies    *replies
 	heartbeats *heartbeats
-	outbox     *outbox
+	outbox     *outbox.Outbox
 	duties     *duties
 	halt       sync.Once
 }
@@ -102,9 +57,8 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	c := newCore(cfg, conn)
 	own := newOwner(c)
 	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1), look: own.look}, own: own}
-	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
-	a.outbox.register = a.registerOnce
-	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
+	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w)}
+	a.heartbeats = &heartbeats{sides: w, each: a.intake.refusals.tell}
 	silent := false
 	if cfg.Claim == nil && cfg.Streams == nil {
 		var err error
@@ -136,51 +90,12 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	return a, nil
 }
 
-func (c *Config) fill() {
-	def := func(p *int, v int) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	def(&c.MaxSource, DefaultTransfers)
-	def(&c.MaxDestination, DefaultTransfers)
-	def(&c.MaxQueued, 1000)
-	if most := c.Files.Transfers; most > 0 {
-		c.MaxSource, c.MaxDestination = min(c.MaxSource, most), min(c.MaxDestination, most)
-	}
-
-	if c.Files.Spare >= spareEach*c.MaxQueued {
-		c.Files.Spare = 0 // they need not be counted
-	}
-
-	if c.Clock == nil {
-		c.Clock = clock.System
-	}
-
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-}
-
-// unique reports whether no other instance can have the name of the agent: no other process is on the network, or the
-// name is that of one transfer.
-func (c *Config) unique() bool { return c.Alone || c.Streams != nil }
-
-// spareEach is the number of descriptors that each transfer of an agent may keep open beyond need.
-const spareEach = 8
-
-func randomHex(n int) string {
-	b := make([]byte, n)
-	rand.Read(b)
-	return hex.EncodeToString(b)
-}
-
 // open opens the ledger, claims the name, and makes both sides.
 func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
 	}
-	if err := a.refuseRootsInside(); err != nil {
+	if err := a.cfg.refuseRootsInside(); err != nil {
 		return err
 	}
 
@@ -197,7 +112,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := a.older.open(); err != nil {
 		return err
 	}
-	a.own.older, a.outbox.older = a.older, a.older
+	a.own.older = a.older
 	if silent && a.cfg.Alone {
 		return a.own.taken(holder{})
 	} else if !a.cfg.unique() {
@@ -221,16 +136,18 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 	a.stops = append(a.stops, stop)
-	if a.witness, err = newWitnessing(a.core); err != nil {
+	if a.outbox, err = outbox.New(outbox.Config{Agent: a.cfg.Name, Alone: a.cfg.Alone, Pipe: a.cfg.Streams != nil, Conn: a.conn, Ledger: a.ledger, Noted: a.notes, Note: a.note, Register: a.registerOnce,
+		Heard: func(last uint64) { a.older.hearLog(last, "") }, Compared: a.older.compared.Load, Resend: a.older.resend, Changed: a.beatNow, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log, Quiet: a.quiet}); err != nil {
 		return err
 	}
-	a.outbox.witness = a.witness
+	a.witness = a.outbox.Witness()
 	if err := a.openLanes(); err != nil {
 		return err
 	}
 
 	if a.cfg.Streams == nil {
-		a.storing = newStoring(a.core, a.older, a.lanes.mem)
+		a.storing = shelves.New(shelves.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Parked: a.cfg.MaxSource, Compared: a.older.compared.Load,
+			Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
@@ -247,12 +164,13 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 
 	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
-		Note: a.noteSent, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
-		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit, Programs: a.calls, Scratch: a.scratch()}
+		Note: a.noteSent, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.Changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
+		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit, Programs: a.calls, Scratch: a.cfg.scratch()}
 	if a.storing != nil {
 		a.sendCfg.Store = a.storing
 	}
-	a.sched = newScheduler(a.core, a.own, &a.sendCfg)
+	a.sched = scheduler.New(scheduler.Config{Agent: a.cfg.Name, MaxSource: a.cfg.MaxSource, MaxQueued: a.cfg.MaxQueued, Sends: &a.sendCfg, Wakeup: a.own.begin,
+		May: func() bool { return a.own.may(beginning) }, Changed: a.beatNow, Progress: a.progress, Conn: a.conn, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
 	}
@@ -292,35 +210,6 @@ func (a *Agent) budget() (memory, queue int64, maxChunk int, err error) {
 	return memory, queue, int(min(facts.MaxPayload-wire.Overhead-1024, transfer.MaxChunk, 4*share)), nil
 }
 
-// refuseRootsInside refuses a root in the agent's own state directory: a
-// transfer must not be able to write the ledger.
-func (a *Agent) refuseRootsInside() error {
-	if a.cfg.Streams != nil {
-		return nil
-	}
-
-	if len(a.cfg.Roots) == 0 {
-		return transfer.Errorf(transfer.KindUsage, "agent %s has no root; give --root DIR, a directory of files that it may read and write", a.cfg.Name)
-	}
-
-	state, err := filepath.Abs(a.cfg.Dir)
-	if err != nil {
-		return err
-	}
-
-	for _, r := range a.cfg.Roots {
-		dir := disk.ParseRoot(r).Dir
-		abs, err := filepath.Abs(dir)
-		if err != nil {
-			return err
-		}
-		if abs == state || strings.HasPrefix(abs, state+string(filepath.Separator)) {
-			return transfer.Errorf(transfer.KindUsage, "root %s lies inside the agent's own state directory %s; choose another", abs, state)
-		}
-	}
-	return nil
-}
-
 // listen subscribes to everything that reaches an agent.
 func (a *Agent) listen() error {
 	data := queue.Receive(a.quiet, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
@@ -335,7 +224,7 @@ func (a *Agent) listen() error {
 		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
 		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.came},
 		{wire.AllAsks(a.cfg.Name.Token()), a.conn.Subscribe, a.answers.asked},
-		{a.outbox.inbox, a.conn.Subscribe, a.outbox.receipted},
+		{a.outbox.Inbox(), a.conn.Subscribe, a.outbox.Receipted},
 		{wire.BeatSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard}, // other instances of the name
 	} {
 		if a.cfg.unique() && s.subject == wire.BeatSubject(a.cfg.Name) {
@@ -348,8 +237,8 @@ func (a *Agent) listen() error {
 		a.stops = append(a.stops, stop)
 	}
 
-	a.wg.Go(func() { a.consume(a.commands(), a.intake.submitted) })
-	a.wg.Go(func() { a.consume(a.controls(), a.intake.controlled) })
+	a.wg.Go(func() { a.consume(a.cfg.commands(), a.intake.submitted) })
+	a.wg.Go(func() { a.consume(a.cfg.controls(), a.intake.controlled) })
 	if !a.cfg.unique() {
 		a.wg.Go(a.own.keep)
 		if a.cfg.Claim != nil {
@@ -357,19 +246,14 @@ func (a *Agent) listen() error {
 		}
 	}
 
-	a.wg.Go(a.sched.loop)
+	a.wg.Go(a.sched.Loop)
 	a.wg.Go(a.heartbeats.beatLoop)
 	if !a.cfg.Alone {
-		a.wg.Go(a.outbox.loop)
-		if a.witness.key != nil {
-			a.wg.Go(a.witness.loop)
-		}
+		a.outbox.Start(a.wg.Go)
 	}
 
 	if a.storing != nil {
-		a.wg.Go(a.storing.trimLoop)
-		a.wg.Go(a.storing.sweepLoop)
-		a.wg.Go(newShelfReader(a.storing, a.own, a.recv).loop)
+		a.storing.Start(a.wg.Go, a.recv, func() bool { return a.cfg.Alone || a.own.wait(taking) })
 	}
 
 	a.runDuties()
@@ -377,6 +261,12 @@ func (a *Agent) listen() error {
 	a.wg.Go(a.replies.loop)
 	a.wg.Go(a.replies.lateLoop)
 	return nil
+}
+
+func (a *Agent) consume(q streams.Queue, h func(qmgr.Delivery)) {
+	if err := a.conn.Consume(a.ctx, q, h); err != nil && a.ctx.Err() == nil {
+		a.log.Error("stopped reading a queue", "queue", q.Filter, "error", err)
+	}
 }
 
 // register announces this run to coordination by a heartbeat with an answer. Coordination need not be there: the next
@@ -413,7 +303,7 @@ func (a *Agent) registerOnce(ctx context.Context) error {
 func (a *Agent) Stop() {
 	a.Halt()
 	if !a.cfg.Alone && !a.own.displaced() {
-		a.outbox.flush()
+		a.outbox.Flush()
 	}
 	a.own.number()
 	a.closeStores()
@@ -471,7 +361,7 @@ func (a *Agent) Halt() {
 		a.wg.Wait()
 		a.lanes.close()
 		if a.sched != nil {
-			a.sched.dispose()
+			a.sched.Dispose()
 		}
 		if a.recv != nil {
 			a.recv.Stop()
@@ -484,13 +374,18 @@ func (a *Agent) Reconnected() {
 	a.lanes.moved()
 	a.gate.Again()
 	if a.storing != nil {
-		a.storing.again()
+		a.storing.Again()
 	}
 	a.beatNow()
 }
 
 // Name is the agent's name.
 func (a *Agent) Name() transfer.AgentName { return a.cfg.Name }
+
+// DrainOutbox passes every record to the log and removes it here. It is for an agent on a network without coordination.
+func (a *Agent) DrainOutbox(log outbox.Appender) error {
+	return outbox.Drain(a.ledger, a.cfg.Name, log)
+}
 
 // OutboxLeft returns the number of audit records that are not known to be in coordination's log.
 func (a *Agent) OutboxLeft() int64 { return a.ledger.Outbox() }
@@ -503,7 +398,7 @@ func (a *Agent) ageLoop() {
 		select {
 		case <-t.C():
 			err := a.ledger.AddRunning(time.Minute)
-			a.sched.forgetPeers()
+			a.sched.ForgetPeers()
 			if err == nil && minutes%60 == 0 {
 				err = errors.Join(a.ledger.Forget(Retention), a.calls.Age(Retention))
 			}
@@ -521,5 +416,3 @@ func (a *Agent) ageLoop() {
 		}
 	}
 }
-
-func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }

@@ -146,9 +146,18 @@ var questions = map[wire.Kind]question{
 		}
 		return err
 	}},
-	wire.AskBegun:   {answer: (*answers).askBegun},
-	wire.AskWitness: {answer: (*answers).askWitness},
-	wire.AskAccept:  {needs: transfer.AuthAdmin, signed: true, once: true, answer: (*answers).askAccept},
+	wire.AskBegun: {answer: (*answers).askBegun},
+	wire.AskWitness: {answer: func(a *answers, _ *asking, ans *wire.Answer) (err error) {
+		ans.Witness, err = a.witness.State()
+		return err
+	}},
+	wire.AskAccept: {needs: transfer.AuthAdmin, signed: true, once: true, answer: func(a *answers, ask *asking, _ *wire.Answer) error {
+		body, err := wire.ReadBody[wire.AcceptLog](ask.Kind, ask.Body)
+		if err != nil {
+			return err
+		}
+		return a.witness.Accept(body, ask.Principal)
+	}},
 	wire.AskSet:     {needs: transfer.AuthAdmin, signed: true, once: true, answer: (*answers).askSet},
 	wire.AskPreview: {needs: transfer.AuthSource, files: true, signed: true},
 	wire.AskList:    {needs: transfer.AuthSource, files: true, signed: true},
@@ -271,7 +280,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 	if q.Rest != nil {
 		return nil, transfer.Errorf(transfer.KindVersion, "the question about a dry run does not have all items of its request")
 	}
-	if err := a.acceptable(q, nil); err != nil {
+	if err := a.cfg.acceptable(q, nil); err != nil {
 		return nil, err
 	}
 	if err := a.sendAs(ask.Principal, q.From()).CheckItself(q, q.Items); err != nil {

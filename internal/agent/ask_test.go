@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ferry/internal/agent/scheduler"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -17,7 +18,7 @@ func TestPreviewsAreChecked(t *testing.T) {
 	good := func() *transfer.Request {
 		return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	}
-	a := &core{cfg: Config{Name: "ALPHA"}}
+	a := &Config{Name: "ALPHA"}
 	if err := a.acceptable(good(), nil); err != nil {
 		t.Error(err)
 	}
@@ -62,23 +63,23 @@ func TestPreviewsAreBounded(t *testing.T) {
 // A check of files that hangs holds commands up for a moment, and a few of them at most.
 func TestLooksThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newIntake(&sides{core: &core{cfg: Config{Clock: clock.System}}})
-		if err := a.look(func() error { return io.EOF }); err != io.EOF {
+		a := newLooks(clock.System)
+		if err := a.run(func() error { return io.EOF }); err != io.EOF {
 			t.Errorf("a look that ends says %v", err)
 		}
 		mended := make(chan struct{})
 		began := time.Now()
 		for range 10 {
-			if err := a.look(func() error { <-mended; return io.EOF }); err != nil {
+			if err := a.run(func() error { <-mended; return io.EOF }); err != nil {
 				t.Errorf("a look that hangs says %v", err)
 			}
 		}
-		if took := time.Since(began); took != looks*lookTime {
+		if took := time.Since(began); took != mostLooks*lookTime {
 			t.Errorf("ten that hang hold commands up for %s", took)
 		}
 		close(mended)
 		synctest.Wait()
-		if err := a.look(func() error { return io.EOF }); err != io.EOF {
+		if err := a.run(func() error { return io.EOF }); err != io.EOF {
 			t.Errorf("a look after they have ended says %v", err)
 		}
 	})
@@ -87,7 +88,7 @@ func TestLooksThatHang(t *testing.T) {
 // Outcomes of transfers that do not run take a place in a queue, and no goroutine.
 func TestLateOutcomesWait(t *testing.T) {
 	a := newReplies(&sides{core: &core{log: slog.New(slog.DiscardHandler)}})
-	a.sched = newScheduler(a.core, newOwner(a.core), nil)
+	a.sched = scheduler.New(scheduler.Config{})
 	for range 1000 {
 		a.toSender(&wire.Message{Kind: wire.KindOutcomes, From: "MALLORY", Transfer: transfer.NewID(time.Now()), Outcomes: &wire.Outcomes{Batch: 1}})
 	}

@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"cmp"
 	"time"
 
-	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -60,34 +58,8 @@ func (a *heartbeats) beatLoop() {
 	}
 }
 
-// figuresMost is the longest time without figures that have only grown, on a link of any rate.
-const figuresMost = 30 * time.Second
-
-// beatNow asks for a heartbeat out of turn: something in it has changed.
-func (c *core) beatNow() { poke(c.beats) }
-
 // chatter is the pause between reports that only people read. It is a second, and longer on a link with waiting
 // messages, so that the reports take a small part of the link.
-func (c *core) chatter() time.Duration {
-	return min(max(time.Second, 4*c.conn.Lag()), wire.BeatEvery)
-}
-
-// nobody is the token for a transfer without a known owner. No user has it, because it is in capitals.
-const nobody = "NOBODY"
-
-// progress publishes the status of one transfer. Where messages wait on the link, it leaves out figures that have only
-// grown: one such report of all transfers is in flight at a time. The end and the reason for a wait are always
-// published.
-func (c *core) progress(p *transfer.Progress) {
-	now, lag := c.cfg.Clock.Now(), c.conn.Lag()
-	c.published.mu.Lock()
-	spare := p.Reason == nil && !p.State.Final() && now.Before(c.published.figures)
-	if !spare {
-		c.published.figures = now.Add(min(16*lag, figuresMost))
-	}
-	c.published.mu.Unlock()
-	if spare {
-		return
-	}
-	c.conn.Publish(wire.ProgressSubject(c.cfg.Name, cmp.Or(p.Principal, nobody)), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
+func (a *heartbeats) chatter() time.Duration {
+	return min(max(time.Second, 4*a.conn.Lag()), wire.BeatEvery)
 }

@@ -48,7 +48,7 @@ func ofTransfer(do func(*intake, *command) error) func(*intake, *command) error 
 		c.transfer = body.Transfer
 		if c.whose, err = a.gate.controls(c.Principal, c.transfer); err != nil {
 			if transfer.KindOf(err) == transfer.KindDenied {
-				a.denied(refusal(c.Principal, c.transfer, err))
+				a.refusals.denied(refusal(c.Principal, c.transfer, err))
 			}
 			return err
 		}
@@ -73,7 +73,7 @@ func (a *intake) controlled(d qmgr.Delivery) {
 	if c != nil {
 		var unproved error
 		if by, unproved = a.gate.author(signed, body, word.Control, c.ID, who); unproved != nil {
-			a.unproved(d, c.ID, c.Reply, unproved)
+			a.refusals.unproved(d, c.ID, c.Reply, unproved)
 			return
 		}
 	}
@@ -180,13 +180,13 @@ func (a *intake) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 func (a *intake) cancelTransfer(c *command) error {
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
-	if o := a.sched.find(c.transfer); o != nil {
+	if o := a.sched.Find(c.transfer); o != nil {
 		if err := o.Cancel(c.Origin); err != nil {
 			return err
 		}
 		a.log.Info("transfer cancel requested", "transfer", c.transfer, "principal", c.Principal, "originator", c.Originator.String())
 		failpoint.Hit("control.after_cancel")
-		return a.sched.cancel(o)
+		return a.sched.Cancel(o)
 	}
 
 	return a.ledger.Update(func(t *ledger.Tx) error {
@@ -211,7 +211,7 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 	}
 
 	if now := a.cfg.Clock.Now(); c.transfer.Time().Sub(now) > farFuture {
-		return a.fromTheFuture(c.transfer, now)
+		return a.cfg.fromTheFuture(c.transfer, now)
 	}
 
 	as := transfer.Cancelled
@@ -226,7 +226,7 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 
 // resumeTransfer resumes a parked transfer.
 func (a *intake) resumeTransfer(c *command) error {
-	o := a.sched.find(c.transfer)
+	o := a.sched.Find(c.transfer)
 	if o == nil {
 		return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s that could go on", a.cfg.Name, c.transfer)
 	}
@@ -257,7 +257,7 @@ func (a *intake) resumeTransfer(c *command) error {
 	})
 	if err == nil {
 		a.log.Info("transfer resumed", "transfer", c.transfer, "principal", c.Principal, "originator", c.Originator.String())
-		a.sched.replace(o, after)
+		a.sched.Replace(o, after)
 	}
 	return err
 }

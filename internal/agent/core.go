@@ -1,18 +1,21 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
-	"ferry/internal/qmgr/errands"
-	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -85,42 +88,89 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 	if failed != nil {
 		return failed
 	}
-	poke(c.notes)
+	wake.Up(c.notes)
 	return err
-}
-
-// lasting makes a queue's consumer last for the time that the agent may be away.
-func (c *core) lasting(q streams.Queue) streams.Queue {
-	if c.cfg.Streams != nil {
-		q.Idle = errands.PipeIdle
-	}
-	return q
 }
 
 // unread returns the number of cancels and other commands that are not obeyed yet, and the time at the queue manager.
 func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
-	s, err := c.conn.Standing(ctx, c.controls())
+	s, err := c.conn.Standing(ctx, c.cfg.controls())
 	if failpoint.Planted("requests-first") {
 		s.Unread = 0
 	}
 	return s.Unread, s.Now, err
 }
 
-func (c *core) consume(q streams.Queue, h func(qmgr.Delivery)) {
-	if err := c.conn.Consume(c.ctx, q, h); err != nil && c.ctx.Err() == nil {
-		c.log.Error("stopped reading a queue", "queue", q.Filter, "error", err)
-	}
+// fenced reports whether another instance has taken over the agent's ledger: this one must write no more.
+func (c *core) fenced() bool {
+	return c.ledger != nil && c.ledger.Shared() && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive
 }
 
-func (c *core) commands() streams.Queue { return c.lasting(streams.Commands(c.cfg.Name)) }
-
-func (c *core) controls() streams.Queue { return c.lasting(streams.Controls(c.cfg.Name)) }
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+// manager is the queue manager, or the cluster, that keeps the owner of the name.
+func (c *core) manager() string {
+	facts := c.conn.Facts()
+	return cmp.Or(facts.Cluster, facts.ServerName)
 }
+
+// askTwin asks the listener on a subject, and waits for a second. asked reports, where no answer came, that the queue
+// manager took the question and did not report a missing listener: it answered a later question on the same connection.
+// Lost packets can delay the answer for longer than that.
+func (c *core) askTwin(ctx context.Context, subject string) (data []byte, asked bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	later := make(chan error, 1)
+	go func() {
+		t := time.NewTimer(200 * time.Millisecond) // the question is on its way by then
+		defer t.Stop()
+		select {
+		case <-t.C:
+			later <- c.conn.Healthy(ctx)
+		case <-ctx.Done():
+			later <- ctx.Err()
+		}
+	}()
+
+	data, err = c.conn.Request(ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 0)
+	if err == nil || transfer.KindOf(err) == transfer.KindUnreachable {
+		return data, true, err
+	}
+
+	<-ctx.Done() // a lost connection is not asked again at once
+	return nil, <-later == nil, err
+}
+
+// figuresMost is the longest time without figures that have only grown, on a link of any rate.
+const figuresMost = 30 * time.Second
+
+// beatNow asks for a heartbeat out of turn: something in it has changed.
+func (c *core) beatNow() { wake.Up(c.beats) }
+
+// nobody is the token for a transfer without a known owner. No user has it, because it is in capitals.
+const nobody = "NOBODY"
+
+// progress publishes the status of one transfer. Where messages wait on the link, it leaves out figures that have only
+// grown: one such report of all transfers is in flight at a time. The end and the reason for a wait are always
+// published.
+func (c *core) progress(p *transfer.Progress) {
+	now, lag := c.cfg.Clock.Now(), c.conn.Lag()
+	c.published.mu.Lock()
+	spare := p.Reason == nil && !p.State.Final() && now.Before(c.published.figures)
+	if !spare {
+		c.published.figures = now.Add(min(16*lag, figuresMost))
+	}
+	c.published.mu.Unlock()
+	if spare {
+		return
+	}
+	c.conn.Publish(wire.ProgressSubject(c.cfg.Name, cmp.Or(p.Principal, nobody)), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }

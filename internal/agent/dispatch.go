@@ -107,10 +107,10 @@ func (a *replies) refuseUnread(m qmgr.Message, err error) {
 // toSender delivers the message of a destination. Outcomes of an ended transfer are still taken, into the audit. Those
 // of a transfer that the ledger does not have are counted.
 func (a *replies) toSender(msg *wire.Message) {
-	if o := a.sched.find(msg.Transfer); o != nil {
+	if o := a.sched.Find(msg.Transfer); o != nil {
 		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
 		if o.Deliver(msg) && (msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 || sender.Stow(o).Wants(msg)) {
-			a.sched.wake(msg.Transfer)
+			a.sched.Wake(msg.Transfer)
 		}
 		return
 	}
@@ -163,11 +163,8 @@ func (a *replies) lateLoop() {
 // takeLate records late outcomes, and returns the pause before the next ones. Where all are on record already only the
 // answer was lost, and it is sent again at once.
 func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
-	var rec *ledger.Source
-	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		rec, err = t.Source(msg.Transfer)
-		return err
-	}); err != nil {
+	rec, err := ledger.SourceOf(a.ledger, msg.Transfer)
+	if err != nil {
 		a.log.Error("cannot read the ledger", "error", err)
 		return lateEvery
 	}
@@ -176,7 +173,7 @@ func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 	case rec == nil:
 		a.orphan(msg)
 		return 0
-	case a.sched.find(msg.Transfer) == nil: // it has not begun again meanwhile
+	case a.sched.Find(msg.Transfer) == nil: // it has not begun again meanwhile
 		sender.New(a.sendCfg, rec).Late(msg)
 		if rec.Settled {
 			return 0

@@ -1,10 +1,9 @@
 package agent
 
 import (
-	"time"
-
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/sys/failpoint"
@@ -16,17 +15,17 @@ import (
 // treats the message as one in Ferry's own form. A document without a transfer ID gets one from the message, so that
 // each delivery of it is the same transfer. A document is not signed. Where the network has identities it is taken only
 // from the agent's own queue manager, which has proved the principal.
-func (a *intake) document(d qmgr.Delivery, now time.Time) {
+func (a *intake) document(d qmgr.Delivery) {
 	principal := wire.LastToken(d.Subject)
 	s := &wire.Submit{V: wire.Version, Request: transfer.Request{ID: mftxml.IDOf(d.Data, principal, d.Stored)}}
 	if d.From != "" && a.gate.words != nil {
-		a.unproved(d, s.Request.ID, "", transfer.Errorf(transfer.KindDenied, "the document is not signed, and has come through a channel from queue manager %s", d.From).
+		a.refusals.unproved(d, s.Request.ID, "", transfer.Errorf(transfer.KindDenied, "the document is not signed, and has come through a channel from queue manager %s", d.From).
 			WithHint("put it on a queue of the agent's own queue manager, or submit it with `ferry submit`"))
 		return
 	}
 	doc, err := mftxml.Parse(d.Data)
 	if err != nil {
-		a.poisonous(d, s, err)
+		a.refusals.poisonous(d, s, err)
 		return
 	}
 
@@ -39,31 +38,34 @@ func (a *intake) document(d qmgr.Delivery, now time.Time) {
 		s.Request.ID = doc.ID
 	}
 
-	c, err := a.duties.read(doc, s.Request.ID, principal)
-	if err != nil {
-		a.poisonous(d, s, err)
-		return
-	}
-	if c != nil {
+	if kind := translate.Kind(doc); a.duties.commands[kind].Do != nil {
+		body, err := translate.Command(doc, s.Request.ID, a.cfg.Name)
+		if err != nil {
+			a.refusals.poisonous(d, s, err)
+			return
+		}
+		c := &wire.Control{V: wire.Version, ID: s.Request.ID, Kind: kind, Body: wire.Marshal(body), Originator: doc.Originator()}
+		if c.Originator == (transfer.Originator{}) {
+			c.Originator.User = principal
+		}
 		a.commandDocument(d, s, c)
 		return
 	}
 	q, err := doc.Request(s.Request.ID)
 	if err != nil {
-		a.poisonous(d, s, err)
+		a.refusals.poisonous(d, s, err)
 		return
 	}
 	if q.Originator == (transfer.Originator{}) {
 		q.Originator.User = principal
 	}
 
-	head, parts, err := q.Split()
+	one, err := submissionOf(q, a.gate.origin(principal, nil))
 	if err != nil {
-		a.poisonous(d, s, err)
+		a.refusals.poisonous(d, s, err)
 		return
 	}
-	s.Request = *head
-	a.take(d, s, parts, nil, now)
+	a.settle(d, s, one.Principal, a.accept(one))
 }
 
 // cancelDocument obeys a cancel in XML. The command has the ID that the message gives it.
@@ -108,9 +110,7 @@ func (a *intake) commandDocument(d qmgr.Delivery, s *wire.Submit, c *wire.Contro
 	if _, err := wire.DecodeAnswer(ans); err != nil && transfer.KindOf(err) != transfer.KindDenied { // which is on record
 		a.quiet.Error("a document is refused", "principal", principal, "kind", c.Kind, "error", err)
 		e := transfer.AsError(err)
-		if held, ok := a.refused.Pass(a.cfg.Clock.Now()); ok {
-			a.noteRefused(audit.Record{Event: audit.Warning, Role: audit.RoleSource, Code: e.Kind.Code(), Error: e, Principal: principal, Text: "the document is refused"}, held)
-		}
+		a.refusals.count(audit.Record{Event: audit.Warning, Role: audit.RoleSource, Code: e.Kind.Code(), Error: e, Principal: principal, Text: "the document is refused"})
 	}
 	failpoint.Hit("control.before_ack")
 	a.answerWith(principal, s.Reply, ans)

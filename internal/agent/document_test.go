@@ -13,6 +13,7 @@ import (
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/schedule"
 	"ferry/internal/client"
+	"ferry/internal/ledger"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/sys/clock"
@@ -238,17 +239,18 @@ func TestACancelInXML(t *testing.T) {
 	}
 }
 
-// A counting duty takes the documents about monitors.
+// A counting duty counts the commands that remove a monitor.
 type countsDocuments struct{ *counter }
 
-func (c countsDocuments) Read(d *mftxml.Document, _ transfer.ID) (wire.Kind, any, error) {
-	switch {
-	case d.Unmonitor == nil:
-		return "", nil, nil
-	case d.Unmonitor.Name == "BAD":
-		return "", nil, transfer.Errorf(transfer.KindNotBuilt, "the name BAD is not built yet")
-	}
-	return "count", d.Unmonitor.Name, nil
+func (c countsDocuments) Commands() map[wire.Kind]duty.Command {
+	count := c.counter.Commands()["count"]
+	return map[wire.Kind]duty.Command{monitor.CommandRemove: {Needs: count.Needs, Do: func(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+		named, err := duty.Body[monitor.Named](body, "the body")
+		if err != nil {
+			return nil, err
+		}
+		return count.Do(t, who, wire.Marshal(named.Name))
+	}}}
 }
 
 // A document that a duty takes is done once, however often its message is delivered, under the name of the user that
@@ -293,8 +295,8 @@ func TestDocumentsOfDuties(t *testing.T) {
 	if p.acks != 5 || p.naks+p.terms != 0 {
 		t.Errorf("%d are acknowledged, %d refused", p.acks, p.naks+p.terms)
 	}
-	p.put(doc("BAD"), stored)
-	if _, err := p.hears(); transfer.KindOf(err) != transfer.KindNotBuilt || p.terms != 1 {
+	p.put(strings.Replace(doc("x"), "<reply>", "<agent>BETA</agent><reply>", 1), stored)
+	if _, err := p.hears(); transfer.KindOf(err) != transfer.KindUsage || p.terms != 1 {
 		t.Errorf("one that cannot be: %v", err)
 	}
 	p.put(asXML("", "<reply>"+p.inbox+"</reply>", "a"), stored)

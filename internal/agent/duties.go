@@ -4,7 +4,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -16,7 +15,6 @@ type duties struct {
 	all       []duty.Duty
 	commands  map[wire.Kind]duty.Command
 	questions map[wire.Kind]duty.Question
-	readers   []duty.Reader
 	followers []duty.Follower
 }
 
@@ -29,7 +27,7 @@ func newDuties(in *intake) (*duties, error) {
 				return in.submitFor(by, q, dutyRoom)
 			},
 			Offer: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
-				return in.submitFor(by, q, -in.spareRoom())
+				return in.submitFor(by, q, -in.cfg.spareRoom())
 			},
 			Cancel: in.cancelFor,
 			May:    func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
@@ -39,9 +37,6 @@ func newDuties(in *intake) (*duties, error) {
 			return nil, err
 		}
 		d.all = append(d.all, one)
-		if r, ok := one.(duty.Reader); ok {
-			d.readers = append(d.readers, r)
-		}
 		if f, ok := one.(duty.Follower); ok {
 			d.followers = append(d.followers, f)
 		}
@@ -80,23 +75,18 @@ func (a *Agent) noteSent(t *ledger.Tx, r audit.Record) error {
 // does not go by way of the queue manager, which may be away.
 func (a *intake) submitFor(by word.Origin, q *transfer.Request, room int) (*transfer.Progress, error) {
 	if err := a.gate.holds(by); err != nil {
-		a.denied(refusal(by.Principal, q.ID, err))
+		a.refusals.denied(refusal(by.Principal, q.ID, err))
 		return nil, err
 	}
-	head, parts, err := q.Split()
+	s, err := submissionOf(q, by)
 	if err != nil {
 		return nil, err
 	}
-	r := &arrival{q: head, Origin: by, room: room}
-	for n := range parts {
-		if err := r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now()); err != nil {
-			return nil, err
-		}
-	}
+	s.room = room
 	failpoint.Hit("duty.before_accept")
-	if err := a.accept(r); err != nil {
+	if err := a.accept(s); err != nil {
 		if transfer.KindOf(err) == transfer.KindDenied {
-			a.denied(refusal(by.Principal, q.ID, err))
+			a.refusals.denied(refusal(by.Principal, q.ID, err))
 		}
 		return nil, err
 	}
@@ -114,7 +104,7 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 	kind := d.commands[c.Kind]
 	if err := a.gate.answers(by.Principal, kind.Needs); err != nil {
 		if transfer.KindOf(err) == transfer.KindDenied {
-			a.denied(refusal(by.Principal, transfer.ID{}, err))
+			a.refusals.denied(refusal(by.Principal, transfer.ID{}, err))
 		}
 		return a.refuseCommand(by.Principal, c, hash, err)
 	}
@@ -143,24 +133,6 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 func (a *intake) refuseCommand(principal string, c *wire.Control, hash string, err error) ([]byte, error) {
 	answer := wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
 	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(principal, c.ID, hash, answer) })
-}
-
-// read is the command that a document asks a duty for; nil where it asks for none.
-func (d *duties) read(doc *mftxml.Document, id transfer.ID, principal string) (*wire.Control, error) {
-	for _, r := range d.readers {
-		kind, body, err := r.Read(doc, id)
-		if err != nil {
-			return nil, err
-		}
-		if kind != "" {
-			c := &wire.Control{V: wire.Version, ID: id, Kind: kind, Body: wire.Marshal(body), Originator: doc.Originator()}
-			if c.Originator == (transfer.Originator{}) {
-				c.Originator.User = principal
-			}
-			return c, nil
-		}
-	}
-	return nil, nil
 }
 
 // ask has a duty answer a question.

@@ -74,13 +74,9 @@ func (h *heldBook) put(t *ledger.Tx, id transfer.ID, r heldRecord) error {
 }
 
 // queues are the paths of the queues that messages may be held in for a transfer.
-func (h *heldBook) queues(id transfer.ID) (all []transfer.Path, err error) {
-	err = h.ledger.View(func(t *ledger.Tx) error {
-		r, err := h.get(t, id)
-		all = r.Queues
-		return err
-	})
-	return all, err
+func (h *heldBook) queues(id transfer.ID) ([]transfer.Path, error) {
+	r, err := ledger.Read(h.ledger, func(t *ledger.Tx) (heldRecord, error) { return h.get(t, id) })
+	return r.Queues, err
 }
 
 // note writes down that messages of a walk's queues are going to be held for its Taker.

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 )
 
@@ -112,8 +113,8 @@ func (o *older) hearRecord(last uint64, hash, where string) error {
 	}
 	o.found.Store(s)
 	o.log.Error("the ledger is an older copy; transfers that it does not know end as unknown-outcome", "records", s.Had, "known_records", s.Last, "known_by", where)
-	poke(o.resend)
-	poke(o.look)
+	wake.Up(o.resend)
+	wake.Up(o.look)
 	o.beatNow()
 	return nil
 }

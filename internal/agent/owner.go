@@ -15,6 +15,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -421,12 +422,6 @@ func (h *holder) precedes(other *holder) bool {
 	return cmp.Or(h.Since.Compare(other.Since), strings.Compare(h.Instance, other.Instance)) < 0
 }
 
-// manager is the queue manager, or the cluster, that keeps the owner of the name.
-func (c *core) manager() string {
-	facts := c.conn.Facts()
-	return cmp.Or(facts.Cluster, facts.ServerName)
-}
-
 // heard takes reports under the agent's own name.
 func (o *owner) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
@@ -438,7 +433,7 @@ func (o *owner) heard(m qmgr.Message) {
 		o.rival = r.Beat
 		o.mu.Unlock()
 	}
-	poke(o.look)
+	wake.Up(o.look)
 }
 
 // set sets the standing for a session of the connection. Until the agent has obeyed all cancels once, set does not
@@ -452,7 +447,7 @@ func (o *owner) set(session int64, s standing) {
 		o.moved = make(chan struct{})
 	}
 	o.mu.Unlock()
-	poke(o.begin)
+	wake.Up(o.begin)
 }
 
 // may reports whether the agent has a standing now. An agent with a unique name has every one, because no other

@@ -20,13 +20,3 @@ func (a *Agent) newCalls() (*call.Keeper, error) {
 	}
 	return call.New(cfg), nil
 }
-
-// carved are the directories that transfers cannot touch. The directory of programs is among them, so that no transfer
-// can place a program to be run.
-func (c *core) carved() []string {
-	all := append([]string{c.cfg.Dir}, c.cfg.Carve...)
-	if c.cfg.Programs != "" {
-		all = append(all, c.cfg.Programs)
-	}
-	return all
-}

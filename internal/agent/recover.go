@@ -13,7 +13,7 @@ func (a *Agent) recover() error {
 	if err := a.ledger.View(func(t *ledger.Tx) error {
 		return t.Sources(func(s *ledger.Source) error {
 			if a.storing != nil {
-				a.storing.owes(s.Shelves)
+				a.storing.Owes(s.Shelves)
 			}
 			if !s.State.Final() {
 				recs = append(recs, s)
@@ -33,7 +33,7 @@ func (a *Agent) recover() error {
 			return err
 		}
 		failpoint.Hit("agent.after_revive")
-		a.sched.add(sender.New(a.sendCfg, rec))
+		a.sched.Add(sender.New(a.sendCfg, rec))
 	}
 	return nil
 }

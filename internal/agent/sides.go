@@ -4,6 +4,9 @@ import (
 	"os"
 	"sync/atomic"
 
+	"ferry/internal/agent/outbox"
+	"ferry/internal/agent/scheduler"
+	"ferry/internal/agent/shelves"
 	"ferry/internal/automation/call"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
@@ -25,12 +28,12 @@ type sides struct {
 	recv     *receiver.Receiver
 	throttle *sender.Throttle
 	sendCfg  sender.Config
-	sched    *scheduler
+	sched    *scheduler.Scheduler
 	lanes    *lanes
-	storing  *storing  // nil where Config.Streams are there
-	held     *heldBook // nil where Config.Streams are there
+	storing  *shelves.Client // nil where Config.Streams are there
+	held     *heldBook       // nil where Config.Streams are there
 	gate     *gatekeeper
-	witness  *witnessing
+	witness  *outbox.Witness
 	older    *older
 	calls    *call.Keeper
 	lines    flow.Lines
@@ -60,7 +63,7 @@ func (w *sides) beat() *wire.Beat {
 	}
 
 	b.Incarnation = w.ledger.IncarnationText()
-	b.SourceRun, b.SourceWait, b.Parked = w.sched.counts()
+	b.SourceRun, b.SourceWait, b.Parked = w.sched.Counts()
 	b.DestRun = w.recv.Running()
 	b.Outbox = int(w.ledger.Outbox())
 	b.Rates = w.throttle.Limits()
@@ -77,7 +80,7 @@ func (w *sides) beat() *wire.Beat {
 	if set := w.older.degraded(); set != "" {
 		b.Status, b.Reason = wire.AgentDegraded, set
 	}
-	if bad := w.witness.degraded(); bad != "" {
+	if bad := w.witness.Degraded(); bad != "" {
 		b.Status, b.Reason = wire.AgentDegraded, bad
 	}
 	if err := w.ledger.OutboxFull(); err != nil {
@@ -98,7 +101,7 @@ func (w *sides) beat() *wire.Beat {
 
 // status is the present progress of a transfer, or its last one.
 func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
-	if o := w.sched.find(id); o != nil {
+	if o := w.sched.Find(id); o != nil {
 		return o.Status(), nil
 	}
 
@@ -129,6 +132,6 @@ func (w *sides) alive(id transfer.ID, peer transfer.AgentName) bool {
 	if w.recv.Live(id, peer) {
 		return true
 	}
-	o := w.sched.find(id)
+	o := w.sched.Find(id)
 	return o != nil && o.Record().Request.Destination == peer
 }

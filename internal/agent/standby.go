@@ -9,6 +9,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/sys/filelock"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -102,7 +103,7 @@ type standby struct {
 func (s *standby) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err == nil && r.Beat != nil && (r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped) {
-		poke(s.wake)
+		wake.Up(s.wake)
 	}
 }
 
@@ -198,19 +199,6 @@ func (s *standby) say(status string) {
 	s.conn.Publish(wire.BeatSubject(s.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.StandbyKind, Standby: &wire.Standby{
 		V: wire.Version, Agent: s.cfg.Name, Instance: s.instance, Status: status, Reason: reason, Host: s.own.mine.Host, Platform: platform(),
 		Version: s.cfg.Version, Started: s.started}}))
-}
-
-// fence returns the check that local files make before they change a name.
-func (c *core) fence() func() error {
-	if !c.ledger.Shared() {
-		return nil
-	}
-	return c.ledger.Fence
-}
-
-// fenced reports whether another instance has taken over the agent's ledger: this one must write no more.
-func (c *core) fenced() bool {
-	return c.ledger != nil && c.ledger.Shared() && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive
 }
 
 // attend waits until the holder of the name is to be checked again: the session is over, another instance was heard, or

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"path/filepath"
 
 	"ferry/internal/content/digest"
 	"ferry/internal/place"
@@ -24,9 +23,13 @@ func (a *Agent) places() (s Streams, err error) {
 	if a.cfg.Streams != nil {
 		return *a.cfg.Streams, nil
 	}
-	a.fs, err = local.Open(local.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.carved(),
+	var fence func() error // before a name is changed: another instance may have taken over the ledger
+	if a.ledger.Shared() {
+		fence = a.ledger.Fence
+	}
+	a.fs, err = local.Open(local.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.cfg.carved(),
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
-		Scratch: a.scratch(), Spare: a.cfg.Files.Spare, Fence: a.fence(), Clock: a.cfg.Clock})
+		Scratch: a.cfg.scratch(), Spare: a.cfg.Files.Spare, Fence: fence, Clock: a.cfg.Clock})
 	if err != nil {
 		return s, err
 	}
@@ -35,14 +38,11 @@ func (a *Agent) places() (s Streams, err error) {
 	return Streams{Source: places, Target: places, Limits: disk.Limits()}, nil
 }
 
-// scratch is the directory for sorting names and items that are too many for memory. local.Open clears it.
-func (a *Agent) scratch() string { return filepath.Join(a.cfg.Dir, "names") }
-
 // forget removes the queues, the state and the holder of an agent that does not come back.
 func (a *Agent) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), ownerTry)
 	defer cancel()
-	if err := a.conn.Forget(ctx, a.cfg.Name.Token(), a.commands(), a.controls()); err != nil {
+	if err := a.conn.Forget(ctx, a.cfg.Name.Token(), a.cfg.commands(), a.cfg.controls()); err != nil {
 		a.log.Debug("cannot remove the agent's queues", "error", err)
 	}
 }

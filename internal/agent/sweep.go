@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"ferry/internal/agent/outbox"
 	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
@@ -14,7 +15,7 @@ import (
 
 // Sweep cleans up after a dead agent of one box. It passes the agent's audit records to the log. It removes the
 // temporary files beneath root that the ledger in dir knows.
-func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Logger) error {
+func Sweep(name transfer.AgentName, dir, root string, to outbox.Appender, log *slog.Logger) error {
 	if _, err := os.Stat(filepath.Join(dir, "ledger.db")); err != nil {
 		return nil // it died before it had a ledger
 	}
@@ -31,7 +32,7 @@ func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Log
 	}
 	defer files.Close()
 
-	if err := drain(l, name, to); err != nil {
+	if err := outbox.Drain(l, name, to); err != nil {
 		return err
 	}
 

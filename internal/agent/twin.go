@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"time"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -41,30 +40,3 @@ func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 // Displaced returns a channel for the reason why the agent must stop: another instance has its name. By then the agent
 // takes no more work; Stop must follow.
 func (a *Agent) Displaced() <-chan error { return a.own.lost }
-
-// askTwin asks the listener on a subject, and waits for a second. asked reports, where no answer came, that the queue
-// manager took the question and did not report a missing listener: it answered a later question on the same connection.
-// Lost packets can delay the answer for longer than that.
-func (c *core) askTwin(ctx context.Context, subject string) (data []byte, asked bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	later := make(chan error, 1)
-	go func() {
-		t := time.NewTimer(200 * time.Millisecond) // the question is on its way by then
-		defer t.Stop()
-		select {
-		case <-t.C:
-			later <- c.conn.Healthy(ctx)
-		case <-ctx.Done():
-			later <- ctx.Err()
-		}
-	}()
-
-	data, err = c.conn.Request(ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 0)
-	if err == nil || transfer.KindOf(err) == transfer.KindUnreachable {
-		return data, true, err
-	}
-
-	<-ctx.Done() // a lost connection is not asked again at once
-	return nil, <-later == nil, err
-}

@@ -103,13 +103,28 @@ type Figures struct {
 type Kept struct {
 	Kind string `json:"kind"` // KeptMonitor, KeptSchedule
 	Name string `json:"name"`
-	Done string `json:"done"` // one of the actions of mftxml.KeptLog
+	Done string `json:"done"` // MonitorCreate or one of the others
 }
 
 // The kinds of duties.
 const (
 	KeptMonitor  = "monitor"
 	KeptSchedule = "schedule"
+)
+
+// Changes of monitors and schedules. They have the words of MQ MFT, which lacks those marked as Ferry's.
+const (
+	MonitorCreate   = "create"
+	MonitorRedefine = "redefine" // Ferry's
+	MonitorStart    = "start"
+	MonitorStop     = "stop"
+	MonitorDelete   = "delete"
+	MonitorClear    = "clear"       // Ferry's: its history
+	MonitorFailed   = "triggerFail" // no transfer can be submitted for a trigger
+	ScheduleSubmit  = "submit"      // the schedule was made
+	ScheduleDelete  = "delete"
+	ScheduleSkipped = "skipped" // times were missed
+	ScheduleExpired = "expire"  // its last time has come
 )
 
 // MonitorMeta is the metadata that names the monitor that submitted a transfer.

@@ -16,6 +16,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/coordination/status"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/streams"
@@ -24,6 +25,7 @@ import (
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -167,10 +169,7 @@ func (s *Service) fold(r *audit.Record) bool {
 
 // learn says that the registry has more agents.
 func (s *Service) learn() {
-	select {
-	case s.learned <- struct{}{}:
-	default:
-	}
+	wake.Up(s.learned)
 }
 
 func (s *Service) listen(ctx context.Context) error {
@@ -350,10 +349,10 @@ func (s *Service) batch(d qmgr.Delivery) {
 
 // publish publishes in XML the content of a record about a transfer, or about another activity of an agent.
 func publish(s *Service, r *audit.Record) {
-	if about, text := r.MFTKept(); text != nil {
+	if about, text := translate.Kept(r); text != nil {
 		sayXML(s, wire.KeptSubject(r.Agent, about), text)
 	}
-	for _, l := range r.MFT() {
+	for _, l := range translate.Logs(r) {
 		sayXML(s, wire.LogSubject(l.Source, l.ID), l.XML())
 	}
 }

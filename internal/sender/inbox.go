@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"ferry/internal/sys/wake"
 	"ferry/internal/wire"
 )
 
@@ -11,10 +12,7 @@ import (
 type wakeup chan struct{}
 
 func (w wakeup) wake() {
-	select {
-	case w <- struct{}{}:
-	default:
-	}
+	wake.Up(w)
 }
 
 // mostMessages is how many messages an inbox keeps.

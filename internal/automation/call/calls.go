@@ -129,11 +129,7 @@ func (k *Keeper) Runner() Runner { return k.cfg.Runner }
 
 // Ended reports whether a program's end is on record; failure is nil where it ended well.
 func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error) {
-	var s state
-	err = k.cfg.Ledger.View(func(t *ledger.Tx) error {
-		s, err = read(t, key(c.Request, c.At))
-		return err
-	})
+	s, err := ledger.Read(k.cfg.Ledger, func(t *ledger.Tx) (state, error) { return read(t, key(c.Request, c.At)) })
 	return s.Ended, s.Failure, err
 }
 

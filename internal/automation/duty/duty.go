@@ -18,7 +18,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/call"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	placequeue "ferry/internal/place/queue"
@@ -37,14 +36,6 @@ type Duty interface {
 	// Run does the duty until ctx ends. The ledger is open and the agent's name is its own; the queue
 	// manager may be away.
 	Run(ctx context.Context)
-}
-
-// A Reader is a duty that takes documents of MQ MFT: those on the agent's COMMAND queue that ask for no transfer that
-// begins at once.
-type Reader interface {
-	// Read returns the command in a document, of a kind of the duty's own; no kind: the document is not for this duty.
-	// id is the ID of the command: a document gives the same command each time that it is read.
-	Read(d *mftxml.Document, id transfer.ID) (kind wire.Kind, body any, err error)
 }
 
 // A Follower is a duty that follows the transfers that the agent sends.
@@ -112,16 +103,4 @@ type Desk struct {
 	Note  func(t *ledger.Tx, r audit.Record) error
 	Clock clock.Clock
 	Log   *slog.Logger
-}
-
-// Sees reports whether a caller may see an object: the caller is its owner, or has AuthOperate here.
-func (d *Desk) Sees(who Caller, owner string) (bool, error) {
-	if owner == who.Principal {
-		return true, nil
-	}
-	err := d.May(who.Principal, transfer.AuthOperate)
-	if transfer.KindOf(err) == transfer.KindDenied {
-		return false, nil
-	}
-	return err == nil, err
 }

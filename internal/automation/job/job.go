@@ -15,7 +15,6 @@ package job
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
 	"maps"
 	"strings"
 	"time"
@@ -243,35 +242,11 @@ func (p *Put) Requests() (all []*transfer.Request) {
 
 // A drawer is the jobs' part of the ledger, by the job's ID. j/ID has the job, r/ID its request, and c/ID/N its
 // children. a/ID is there until the job has ended.
-type drawer struct{ ledger.Drawer }
+type drawer struct{ duty.Store[*Job] }
 
-func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "job")} }
-
-func unreadable(err error) error {
-	return transfer.Errorf(transfer.KindInternal, "the ledger has a job that cannot be read: %w", err)
+func drawerOf(t *ledger.Tx) drawer {
+	return drawer{duty.Store[*Job]{Drawer: ledger.DrawerOf(t, "job"), Prefix: "j/", Decode: duty.Decoder("job", version, func(j *Job) int { return j.V })}}
 }
-
-func decodeJob(data []byte) (*Job, error) {
-	j := &Job{}
-	if err := json.Unmarshal(data, j); err != nil {
-		return nil, unreadable(err)
-	}
-	if j.V != version {
-		return nil, transfer.Errorf(transfer.KindVersion, "the ledger has a job of version %d; this is version %d", j.V, version)
-	}
-	return j, nil
-}
-
-// get is a job; nil where there is none.
-func (d drawer) get(id transfer.ID) (*Job, error) {
-	data := d.Get("j/" + id.String())
-	if data == nil {
-		return nil, nil
-	}
-	return decodeJob(data)
-}
-
-func (d drawer) put(j *Job) error { return d.Put("j/"+j.ID.String(), wire.Marshal(j)) }
 
 func childKey(id transfer.ID, n int) string { return fmt.Sprintf("c/%s/%04d", id, n) }
 
@@ -283,7 +258,7 @@ func (d drawer) putChild(id transfer.ID, c *Child) error {
 func (d drawer) request(id transfer.ID) (*transfer.Request, error) {
 	q := &transfer.Request{}
 	if err := json.Unmarshal(d.Get("r/"+id.String()), q); err != nil {
-		return nil, unreadable(err)
+		return nil, duty.Unreadable("job", err)
 	}
 	return q, nil
 }
@@ -291,17 +266,8 @@ func (d drawer) request(id transfer.ID) (*transfer.Request, error) {
 // Owner is the principal of the job.
 func (j *Job) Owner() string { return j.Principal }
 
-// Ident is the ID of the job.
-func (j *Job) Ident() transfer.ID { return j.ID }
-
-// all are the jobs with IDs after one.
-func (d drawer) all(after transfer.ID) iter.Seq2[*Job, error] {
-	from := ""
-	if !after.IsZero() {
-		from = "j/" + after.String()
-	}
-	return duty.Decoded(d.All("j/", from), decodeJob)
-}
+// Key is the ID of the job.
+func (j *Job) Key() string { return j.ID.String() }
 
 // children returns the children of a job with numbers beyond after, limit at most; 0: all.
 func (d drawer) children(id transfer.ID, after, limit int) (all []Child, err error) {
@@ -311,21 +277,9 @@ func (d drawer) children(id transfer.ID, after, limit int) (all []Child, err err
 		}
 		c := Child{}
 		if err := json.Unmarshal(value, &c); err != nil {
-			return nil, unreadable(err)
+			return nil, duty.Unreadable("job", err)
 		}
 		all = append(all, c)
-	}
-	return all, nil
-}
-
-// unfinished are the IDs of the jobs that have not ended.
-func (d drawer) unfinished() (all []transfer.ID, err error) {
-	for key := range d.All("a/", "") {
-		id, err := transfer.ParseID(strings.TrimPrefix(key, "a/"))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, id)
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -33,12 +34,7 @@ func newKeeper(d duty.Desk) *keeper {
 
 // Commands make and cancel jobs.
 func (k *keeper) Commands() map[wire.Kind]duty.Command {
-	changed := func() {
-		select {
-		case k.changed <- struct{}{}:
-		default:
-		}
-	}
+	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandPut:    {Needs: transfer.AuthSource, Do: k.put, Done: changed},
 		CommandCancel: {Needs: transfer.AuthNone, Do: k.cancel, Done: changed}, // cancel asks for more
@@ -66,10 +62,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	}
 
 	d, now := drawerOf(t), k.Clock.Now().UTC()
-	if old, err := d.get(q.ID); old != nil || err != nil {
-		if err == nil {
-			err = transfer.Errorf(transfer.KindConflict, "%s has a job %s already", k.Agent, q.ID)
-		}
+	if err := d.Vacant(&k.Desk, "job", q.ID.String()); err != nil {
 		return nil, err
 	}
 	if err := k.share(d, who.Principal, len(p.To)); err != nil {
@@ -96,12 +89,11 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	if err := d.Put("a/"+j.ID.String(), []byte{version}); err != nil {
 		return nil, err
 	}
-	if err := d.put(j); err != nil {
+	if err := d.Save(j); err != nil {
 		return nil, err
 	}
 	k.Log.Info("job made", "job", j.ID, "principal", j.Principal, "destinations", j.Children)
-	return j, k.note(t, j, audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator,
-		Text: fmt.Sprintf("has the job %s of %d destinations", j.ID, j.Children), Vouched: audit.Vouched{Author: who.Author}})
+	return j, k.note(t, j, who.Changed(fmt.Sprintf("has the job %s of %d destinations", j.ID, j.Children)))
 }
 
 // note puts a record of a job into the outbox.
@@ -112,14 +104,14 @@ func (k *keeper) note(t *ledger.Tx, j *Job, r audit.Record) error {
 
 // share returns an error where one more job of a principal, with so many destinations, exceeds its share.
 func (k *keeper) share(d drawer, principal string, destinations int) error {
-	all, err := d.unfinished()
+	all, err := d.Unfinished()
 	if err != nil {
 		return err
 	}
 	jobs, parts := 1, destinations
 	othersJobs, othersParts := 0, 0
 	for _, id := range all {
-		j, err := d.get(id)
+		j, err := d.Load(id.String())
 		if err != nil {
 			return err
 		}
@@ -143,7 +135,7 @@ func (k *keeper) share(d drawer, principal string, destinations int) error {
 func (d drawer) tidy(now time.Time, children, most int) error {
 	jobs, kept := 0, children
 	var ended []*Job // the oldest IDs first
-	for j, err := range d.all(transfer.ID{}) {
+	for j, err := range d.From("") {
 		if err != nil {
 			return err
 		}
@@ -173,10 +165,8 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	if err != nil {
 		return nil, err
 	}
-	if j.Principal != who.Principal {
-		if err := k.May(who.Principal, transfer.AuthOperate); err != nil {
-			return nil, err
-		}
+	if err := k.MayChange(who, j.Principal, transfer.AuthNone); err != nil {
+		return nil, err
 	}
 	switch {
 	case j.State == transfer.Cancelled || j.Cancelled != nil && j.Ended.IsZero():
@@ -186,40 +176,33 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	}
 	j.Cancelled = &Cancelled{Origin: who.Origin, At: k.Clock.Now().UTC()}
 	j.State = transfer.Cancelling
-	if err := d.put(j); err != nil {
+	if err := d.Save(j); err != nil {
 		return nil, err
 	}
 	k.Log.Info("job cancel requested", "job", j.ID, "principal", who.Principal)
-	return j, k.note(t, j, audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the job %s", j.ID), Vouched: audit.Vouched{Author: who.Author}})
+	return j, k.note(t, j, who.Changed(fmt.Sprintf("cancels the job %s", j.ID)))
 }
 
 // named returns the job that a body names, of those that a caller may see.
-func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, *Named, error) {
-	b := &Named{}
-	if err := json.Unmarshal(body, b); err != nil {
-		return nil, nil, transfer.Errorf(transfer.KindMalformed, "the ID of a job cannot be read: %w", err)
+func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, Named, error) {
+	b, err := duty.Body[Named](body, "the ID of a job")
+	if err != nil {
+		return nil, b, err
 	}
-	found, err := duty.Find(&k.Desk, who, "job", b.ID, d.all(transfer.ID{}))
+	found, err := duty.Find(&k.Desk, who, "job", b.ID, d.From(""))
 	return found, b, err
 }
 
 func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
-	var p Page
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "the question about jobs cannot be read: %w", err)
+	p, err := duty.Body[Page](body, "the question about jobs")
+	if err != nil {
+		return nil, err
 	}
 	l := Listed{Jobs: []Job{}}
-	err := k.Ledger.View(func(t *ledger.Tx) error {
-		for j, err := range duty.Visible(&k.Desk, who, drawerOf(t).all(p.After)) {
-			if err != nil {
-				return err
-			}
-			if l.More = len(l.Jobs) == listPage; l.More {
-				return nil
-			}
-			l.Jobs = append(l.Jobs, *j)
-		}
-		return nil
+	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
+		all := duty.Visible(&k.Desk, who, drawerOf(t).From(p.After.String()))
+		l.More, err = duty.Page(all, listPage, func(j *Job) { l.Jobs = append(l.Jobs, *j) })
+		return err
 	})
 	return l, err
 }

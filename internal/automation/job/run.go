@@ -86,7 +86,7 @@ func (k *keeper) read() error {
 	}
 	return k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
-		all, err := d.unfinished()
+		all, err := d.Unfinished()
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (k *keeper) read() error {
 func (k *keeper) job(id transfer.ID) (j *Job, q *transfer.Request, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
-		if j, err = d.get(id); err == nil && j == nil {
+		if j, err = d.Load(id.String()); err == nil && j == nil {
 			err = transfer.Errorf(transfer.KindInternal, "the ledger has lost the job %s", id)
 		}
 		if err == nil {
@@ -248,7 +248,7 @@ func (k *keeper) settle(id transfer.ID, q *transfer.Request, r *run, ended []*Ch
 	failpoint.Hit("job.before_settle")
 	err := k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
-		j, err := d.get(id)
+		j, err := d.Load(id.String())
 		if j == nil || err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (k *keeper) settle(id transfer.ID, q *transfer.Request, r *run, ended []*Ch
 				return err
 			}
 		}
-		return d.put(j)
+		return d.Save(j)
 	})
 	if err == nil {
 		failpoint.Hit("job.after_settle")
@@ -328,7 +328,7 @@ func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 	}
 	err = k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
-		j, err := d.get(id)
+		j, err := d.Load(id.String())
 		if j == nil || err != nil {
 			return err
 		}
@@ -337,7 +337,7 @@ func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 		}
 		j.Warning = "the sources are not deleted: " + why
 		k.Log.Warn("sources of a job are not deleted", "job", id, "reason", why)
-		if err := d.put(j); err != nil {
+		if err := d.Save(j); err != nil {
 			return err
 		}
 		return k.note(t, j, audit.Record{Event: audit.Warning, Principal: j.Principal, Originator: &j.Originator, Text: fmt.Sprintf("job %s: %s", id, j.Warning)})

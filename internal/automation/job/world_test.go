@@ -98,7 +98,7 @@ func (w *world) submitted(principal string, q *transfer.Request) error {
 	var job *Job
 	var of []Child
 	w.Must(w.Ledger.View(func(t *ledger.Tx) (err error) {
-		if job, err = drawerOf(t).get(id); err == nil {
+		if job, err = drawerOf(t).Load(id.String()); err == nil {
 			of, err = drawerOf(t).children(id, 0, 0)
 		}
 		return err

@@ -9,7 +9,6 @@ package managedcall
 
 import (
 	"encoding/json"
-	"iter"
 	"strings"
 	"time"
 
@@ -129,28 +128,10 @@ func (c *Call) settle(now time.Time, ran *transfer.Ran, failure *transfer.Error)
 
 // A drawer is the calls' part of the ledger, by the call's ID. c/ID has the call. a/ID is there until the call has
 // ended.
-type drawer struct{ ledger.Drawer }
+type drawer struct{ duty.Store[*Call] }
 
-func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "call")} }
-
-func decode(data []byte) (*Call, error) {
-	c := &Call{}
-	if err := json.Unmarshal(data, c); err != nil {
-		return nil, transfer.Errorf(transfer.KindInternal, "the ledger has a call that cannot be read: %w", err)
-	}
-	if c.V != version {
-		return nil, transfer.Errorf(transfer.KindVersion, "the ledger has a call of version %d; this is version %d", c.V, version)
-	}
-	return c, nil
-}
-
-// get is a call; nil where there is none.
-func (d drawer) get(id transfer.ID) (*Call, error) {
-	data := d.Get("c/" + id.String())
-	if data == nil {
-		return nil, nil
-	}
-	return decode(data)
+func drawerOf(t *ledger.Tx) drawer {
+	return drawer{duty.Store[*Call]{Drawer: ledger.DrawerOf(t, "call"), Prefix: "c/", Decode: duty.Decoder("call", version, func(c *Call) int { return c.V })}}
 }
 
 // put writes a call. A call that has not ended has the key "a/" and its ID beside it, with its principal.
@@ -164,32 +145,20 @@ func (d drawer) put(c *Call) (err error) {
 	if err != nil {
 		return err
 	}
-	return d.Put("c/"+c.ID.String(), wire.Marshal(c))
+	return d.Save(c)
 }
 
 // Owner is the principal of the call.
 func (c *Call) Owner() string { return c.Principal }
 
-// Ident is the ID of the call.
-func (c *Call) Ident() transfer.ID { return c.ID }
-
-// all are the calls with IDs after one.
-func (d drawer) all(after transfer.ID) iter.Seq2[*Call, error] {
-	from := ""
-	if !after.IsZero() {
-		from = "c/" + after.String()
-	}
-	return duty.Decoded(d.All("c/", from), decode)
-}
+// Key is the ID of the call.
+func (c *Call) Key() string { return c.ID.String() }
 
 // unfinished are the calls that have not ended, the oldest ID first.
 func (d drawer) unfinished() (all []*Call, err error) {
-	for key := range d.All("a/", "") {
-		id, err := transfer.ParseID(strings.TrimPrefix(key, "a/"))
-		if err != nil {
-			return nil, err
-		}
-		c, err := d.get(id)
+	ids, err := d.Unfinished()
+	for _, id := range ids {
+		c, err := d.Load(id.String())
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +166,7 @@ func (d drawer) unfinished() (all []*Call, err error) {
 			all = append(all, c)
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // tidy makes room for one more call of a principal: it removes the oldest of those that have ended.

@@ -19,7 +19,6 @@ import (
 	"ferry/internal/automation/program"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
@@ -484,34 +483,6 @@ func TestKeepsSome(t *testing.T) {
 			t.Errorf("%d calls are listed", listed)
 		}
 	})
-}
-
-func TestOfADocument(t *testing.T) {
-	const doc = `<request><managedCall><originator><hostName>h</hostName><userID>u</userID></originator><agent agent="beta" QMgr="Q"/><transferSet><metaDataSet><metaData key="k">v</metaData></metaDataSet>` +
-		`<call><command name="load.sh" type="executable" successRC="0|&gt;7" retryCount="2" retryWait="30"><argument>a b</argument></command></call></transferSet><job><name>n</name></job></managedCall></request>`
-	d, err := mftxml.Parse([]byte(doc))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := transfer.NewID(time.Now())
-	kind, body, err := newKeeper(duty.Desk{Agent: "BETA"}).Read(d, id)
-	if err != nil || kind != CommandRun {
-		t.Fatalf("%s, %v", kind, err)
-	}
-	want := &Put{ID: id, Agent: "BETA", Job: "n", Meta: map[string]string{"k": "v"},
-		Program: transfer.Program{Name: "load.sh", Args: []string{"a b"}, Retries: 2, Pause: transfer.Duration(30 * time.Second), Success: "0,8-2147483647"}}
-	if got := body.(*Put); string(wire.Marshal(got)) != string(wire.Marshal(want)) {
-		t.Errorf("it asks for %s", wire.Marshal(got))
-	}
-	for was, is := range map[string]string{`type="executable"`: `type="antscript"`, `name="load.sh"`: `name="/bin/sh"`, `retryCount="2"`: `retryCount="2000"`} {
-		d, err := mftxml.Parse([]byte(strings.Replace(doc, was, is, 1)))
-		if err == nil {
-			_, err = FromDocument(d, id)
-		}
-		if err == nil {
-			t.Errorf("%s is taken", is)
-		}
-	}
 }
 
 // FuzzParsePut reads any text: a Put that is taken can be put into a ledger and is the same then.

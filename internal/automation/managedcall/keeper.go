@@ -8,7 +8,7 @@ import (
 	"ferry/internal/automation/call"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -26,12 +26,7 @@ func newKeeper(d duty.Desk) *keeper { return &keeper{d, make(chan struct{}, 1)} 
 
 // Commands make and cancel calls.
 func (k *keeper) Commands() map[wire.Kind]duty.Command {
-	changed := func() {
-		select {
-		case k.changed <- struct{}{}:
-		default:
-		}
-	}
+	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandRun:    {Needs: transfer.AuthProgram, Do: k.put, Done: changed},
 		CommandCancel: {Needs: transfer.AuthNone, Do: k.cancel, Done: changed}, // cancel asks for more
@@ -41,28 +36,6 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 // Questions are answered about the caller's own calls, and about those of others to callers with AuthOperate.
 func (k *keeper) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
-}
-
-// Read is the command that a document of MQ MFT asks for: to run a program. It makes the duty a duty.Reader.
-func (k *keeper) Read(d *mftxml.Document, id transfer.ID) (wire.Kind, any, error) {
-	if d.Call == nil {
-		return "", nil, nil
-	}
-	p, err := FromDocument(d, id)
-	return CommandRun, p, err
-}
-
-// FromDocument is the call that a document of MQ MFT asks for.
-func FromDocument(d *mftxml.Document, id transfer.ID) (*Put, error) {
-	if err := d.Lacks(); err != nil {
-		return nil, err
-	}
-	program, err := d.Call.Command.Program()
-	if err != nil {
-		return nil, err
-	}
-	p := &Put{ID: id, Agent: d.Call.Agent, Program: *program, Job: d.Call.Job, Meta: d.Call.Meta}
-	return p, p.Check()
 }
 
 func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
@@ -78,10 +51,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	}
 
 	d := drawerOf(t)
-	if old, err := d.get(p.ID); old != nil || err != nil {
-		if err == nil {
-			err = transfer.Errorf(transfer.KindConflict, "%s has a call %s already", k.Agent, p.ID)
-		}
+	if err := d.Vacant(&k.Desk, "call", p.ID.String()); err != nil {
 		return nil, err
 	}
 	if err := k.tidy(d, who.Principal); err != nil {
@@ -93,7 +63,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 		return nil, err
 	}
 	k.Log.Info("call accepted", "call", c.ID, "program", c.Program.Name, "principal", c.Principal)
-	return c, k.note(t, c, audit.Record{Event: audit.Changed, Text: fmt.Sprintf("has the call %s of the program %s", c.ID, c.Program.Name)})
+	return c, k.note(t, c, who.Changed(fmt.Sprintf("has the call %s of the program %s", c.ID, c.Program.Name)))
 }
 
 // note puts a record of a call into the outbox.
@@ -111,10 +81,8 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	if err != nil {
 		return nil, err
 	}
-	if c.Principal != who.Principal {
-		if err := k.May(who.Principal, transfer.AuthOperate); err != nil {
-			return nil, err
-		}
+	if err := k.MayChange(who, c.Principal, transfer.AuthNone); err != nil {
+		return nil, err
 	}
 	switch {
 	case c.State == transfer.Cancelled, c.Cancelled != "" && !c.State.Final():
@@ -124,7 +92,7 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	}
 
 	c.Cancelled = who.Principal
-	r := audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the call %s", c.ID), Vouched: audit.Vouched{Author: who.Author}}
+	r := who.Changed(fmt.Sprintf("cancels the call %s", c.ID))
 	if c.State == transfer.Queued {
 		c.settle(k.Clock.Now(), c.Ran, transfer.Errorf(transfer.KindCancelled, "the call was cancelled"))
 		r.State, r.Code = c.State, c.Code
@@ -138,42 +106,33 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 
 // named returns the call that a body names, of those that a caller may see.
 func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Call, error) {
-	b := &Named{}
-	if err := json.Unmarshal(body, b); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "the ID of a call cannot be read: %w", err)
+	b, err := duty.Body[Named](body, "the ID of a call")
+	if err != nil {
+		return nil, err
 	}
-	return duty.Find(&k.Desk, who, "call", b.ID, d.all(transfer.ID{}))
+	return duty.Find(&k.Desk, who, "call", b.ID, d.From(""))
 }
 
 func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
-	p := &Page{}
-	if err := json.Unmarshal(body, p); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "which calls are asked for cannot be read: %w", err)
+	p, err := duty.Body[Page](body, "which calls are asked for")
+	if err != nil {
+		return nil, err
 	}
 	l := Listed{Calls: []Call{}}
-	err := k.Ledger.View(func(t *ledger.Tx) error {
-		for c, err := range duty.Visible(&k.Desk, who, drawerOf(t).all(p.After)) {
-			if err != nil {
-				return err
-			}
-			if l.More = len(l.Calls) == listPage; l.More {
-				return nil
-			}
+	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
+		all := duty.Visible(&k.Desk, who, drawerOf(t).From(p.After.String()))
+		l.More, err = duty.Page(all, listPage, func(c *Call) {
 			c.Program.Args = nil
 			if c.Ran != nil {
 				c.Ran.Output = ""
 			}
 			l.Calls = append(l.Calls, *c)
-		}
-		return nil
+		})
+		return err
 	})
 	return l, err
 }
 
-func (k *keeper) show(who duty.Caller, body json.RawMessage) (c any, err error) {
-	err = k.Ledger.View(func(t *ledger.Tx) error {
-		c, err = k.named(drawerOf(t), who, body)
-		return err
-	})
-	return c, err
+func (k *keeper) show(who duty.Caller, body json.RawMessage) (any, error) {
+	return ledger.Read(k.Ledger, func(t *ledger.Tx) (any, error) { return k.named(drawerOf(t), who, body) })
 }

@@ -2,6 +2,7 @@ package managedcall
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -55,14 +56,8 @@ func (k *keeper) Run(ctx context.Context) {
 
 // interrupted ends each run that was going when an earlier run of the agent ended. The program's result is unknown.
 func (k *keeper) interrupted() error {
-	var found bool
-	if err := k.Ledger.View(func(t *ledger.Tx) error {
-		all, err := drawerOf(t).unfinished()
-		for _, c := range all {
-			found = found || c.State == transfer.Running
-		}
-		return err
-	}); err != nil || !found { // an agent without calls writes nothing
+	all, err := ledger.Read(k.Ledger, func(t *ledger.Tx) ([]*Call, error) { return drawerOf(t).unfinished() })
+	if err != nil || !slices.ContainsFunc(all, func(c *Call) bool { return c.State == transfer.Running }) { // an agent without calls writes nothing
 		return err
 	}
 	return k.Ledger.Update(func(t *ledger.Tx) error {
@@ -94,11 +89,7 @@ func (k *keeper) interrupted() error {
 // look starts the programs that may start, and kills those of cancelled calls. again is the time until there is more to
 // do; 0: until something changes.
 func (w *crew) look(ctx context.Context) (again time.Duration) {
-	var all []*Call
-	err := w.Ledger.View(func(t *ledger.Tx) (err error) {
-		all, err = drawerOf(t).unfinished()
-		return err
-	})
+	all, err := ledger.Read(w.Ledger, func(t *ledger.Tx) ([]*Call, error) { return drawerOf(t).unfinished() })
 	if err != nil {
 		w.Log.Error("cannot read calls", "error", err)
 		return retry
@@ -153,7 +144,7 @@ func (k *keeper) once(ctx context.Context, id transfer.ID) {
 
 	for {
 		stored := k.Ledger.Update(func(t *ledger.Tx) error {
-			now, err2 := drawerOf(t).get(id)
+			now, err2 := drawerOf(t).Load(id.String())
 			if now == nil || err2 != nil {
 				return err2
 			}
@@ -177,11 +168,8 @@ func (k *keeper) once(ctx context.Context, id transfer.ID) {
 // begin writes down that a program is about to run. Where it cannot be run any more, that is its end, and there
 // is no call. An error of a kind that waits is why it cannot be run now, which the call says from then on.
 func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
-	var c *Call
-	if err := k.Ledger.View(func(t *ledger.Tx) error {
-		c, err = drawerOf(t).get(id)
-		return err
-	}); c == nil || err != nil {
+	c, err := ledger.Read(k.Ledger, func(t *ledger.Tx) (*Call, error) { return drawerOf(t).Load(id.String()) })
+	if c == nil || err != nil {
 		return nil, err
 	}
 	why := k.Ledger.OutboxFull() // there must be room for the record of its end
@@ -199,7 +187,7 @@ func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
 		return nil, why
 	}
 	err = k.Ledger.Update(func(t *ledger.Tx) error {
-		c, err := drawerOf(t).get(id)
+		c, err := drawerOf(t).Load(id.String())
 		switch {
 		case c == nil || err != nil || c.State != transfer.Queued:
 			return err

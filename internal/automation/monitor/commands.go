@@ -7,7 +7,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -29,9 +28,7 @@ type Create struct {
 }
 
 // A Named is the body of a command on one monitor.
-type Named struct {
-	Name string `json:"name"`
-}
+type Named = duty.ByName
 
 // An Answer gives the monitor of a command, and the result.
 type Answer struct {
@@ -45,18 +42,15 @@ type Answer struct {
 func (m *monitors) commands() map[wire.Kind]duty.Command {
 	return map[wire.Kind]duty.Command{
 		CommandCreate: {Needs: transfer.AuthMonitor, Do: m.create, Done: m.changed},
-		CommandPause:  m.toNamed("paused", func(_ duty.Caller, _ ledger.Drawer, r *record) error { r.Paused = true; return nil }),
+		CommandPause:  m.toNamed("paused", func(_ duty.Caller, _ drawer, r *record) error { r.Paused = true; return nil }),
 		CommandResume: m.toNamed("resumed", m.resume),
 		CommandClear:  m.toNamed("cleared", clearHistory),
 		CommandRemove: m.toNamed("removed", nil),
 	}
 }
 
-func readBody[T any](body json.RawMessage) (v T, err error) {
-	if err := json.Unmarshal(body, &v); err != nil {
-		return v, transfer.Errorf(transfer.KindMalformed, "the request about a monitor cannot be read: %w", err)
-	}
-	return v, nil
+func readBody[T any](body json.RawMessage) (T, error) {
+	return duty.Body[T](body, "the request about a monitor")
 }
 
 func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
@@ -74,29 +68,29 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	if err := m.mayWatch(who, d); err != nil {
 		return nil, err
 	}
-	drawer := drawerOf(t)
-	old, there, err := load[record](drawer, recordKey(d.Name))
+	all := drawerOf(t)
+	old, err := all.Load(d.Name)
 	switch {
 	case err != nil:
 		return nil, err
-	case there && !c.Redefine:
+	case old != nil && !c.Redefine:
 		return nil, transfer.Errorf(transfer.KindConflict, "agent %s has a monitor %s already", m.Agent, d.Name).WithHint("--redefine defines it anew, and keeps its history")
-	case there:
-		err = m.mayChange(who, &old)
+	case old != nil:
+		err = m.MayChange(who, old.Principal, transfer.AuthMonitor)
 	default:
-		err = duty.Room(&m.Desk, "monitor", who.Principal, maxMonitors, duty.Decoded(drawer.All("d/", ""), decodeRecord))
+		err = duty.Room(&m.Desk, "monitor", who.Principal, maxMonitors, all.From(""))
 	}
 	if err != nil {
 		return nil, err
 	}
 	now, done := m.Clock.Now().UTC(), "created"
 	d.Request.Originator = who.Originator
-	r := &record{Definition: *d, Origin: who.Origin, Originator: who.Originator, Created: now, Paused: old.Paused}
-	if there {
-		done, r.Created = "redefined", old.Created
+	r := &record{Definition: *d, Origin: who.Origin, Originator: who.Originator, Created: now}
+	if old != nil {
+		done, r.Created, r.Paused = "redefined", old.Created, old.Paused
 	}
-	if _, has, err := load[Status](drawer, statusKey(d.Name)); err != nil || !has {
-		if err := errors.Join(err, save(drawer, statusKey(d.Name), &Status{})); err != nil {
+	if _, has, err := load[Status](all, statusKey(d.Name)); err != nil || !has {
+		if err := errors.Join(err, save(all, statusKey(d.Name), &Status{})); err != nil {
 			return nil, err
 		}
 	}
@@ -106,7 +100,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 // mayWatch returns an error if the caller may read no file of the directory, by its name alone. The error does not
 // reveal whether the directory exists. Each poll checks the directory's real path.
 func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
-	if d.onQueue() {
+	if d.OnQueue() {
 		return nil // its poll checks the right to the queue's name before it reads the queue
 	}
 	place, _ := m.FS.Place().For(transfer.Files, m.Permit(who.Principal)).(local.Local)
@@ -120,37 +114,29 @@ func (m *monitors) keep(t *ledger.Tx, who duty.Caller, r *record, done string) (
 		return nil, err
 	}
 	r.Changed = m.Clock.Now().UTC()
-	if err := save(drawerOf(t), recordKey(r.Name), r); err != nil {
+	if err := drawerOf(t).Save(r); err != nil {
 		return nil, err
 	}
 	return m.noted(t, who, r.Name, done)
 }
 
 func (m *monitors) noted(t *ledger.Tx, who duty.Caller, name, done string) (*Answer, error) {
-	action := map[string]string{"created": mftxml.MonitorCreate, "redefined": mftxml.MonitorRedefine, "paused": mftxml.MonitorStop, "resumed": mftxml.MonitorStart,
-		"cleared": mftxml.MonitorClear, "removed": mftxml.MonitorDelete}[done]
-	err := m.Note(t, audit.Record{Event: audit.Changed, Source: m.Agent, Principal: who.Principal, Originator: &who.Originator, Text: "has " + done + " the monitor " + name,
-		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: action}}, Vouched: audit.Vouched{Author: who.Author}})
-	return &Answer{name, m.Agent, done}, err
-}
-
-// mayChange checks that a caller may change a monitor: the caller's own, or any with the authority operate.
-func (m *monitors) mayChange(who duty.Caller, r *record) error {
-	if who.Principal == r.Principal {
-		return m.May(who.Principal, transfer.AuthMonitor)
-	}
-	return m.May(who.Principal, transfer.AuthOperate)
+	action := map[string]string{"created": audit.MonitorCreate, "redefined": audit.MonitorRedefine, "paused": audit.MonitorStop, "resumed": audit.MonitorStart,
+		"cleared": audit.MonitorClear, "removed": audit.MonitorDelete}[done]
+	r := who.Changed("has " + done + " the monitor " + name)
+	r.Source, r.Kept = m.Agent, &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: action}
+	return &Answer{name, m.Agent, done}, m.Note(t, r)
 }
 
 // toNamed returns a command that changes the named monitor. With a nil change, it removes the monitor.
-func (m *monitors) toNamed(done string, change func(duty.Caller, ledger.Drawer, *record) error) duty.Command {
+func (m *monitors) toNamed(done string, change func(duty.Caller, drawer, *record) error) duty.Command {
 	return duty.Command{Needs: transfer.AuthNone, Done: m.changed, Do: func(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 		named, err := readBody[Named](body)
 		if err != nil {
 			return nil, err
 		}
 		d := drawerOf(t)
-		r, err := m.find(d, named.Name, func(r *record) error { return m.mayChange(who, r) })
+		r, err := m.find(d, named.Name, func(r *record) error { return m.MayChange(who, r.Principal, transfer.AuthMonitor) })
 		if err != nil {
 			return nil, err
 		}
@@ -168,23 +154,23 @@ func (m *monitors) toNamed(done string, change func(duty.Caller, ledger.Drawer, 
 }
 
 // find returns the monitor of a name, if the caller may see or change it.
-func (m *monitors) find(d ledger.Drawer, name string, may func(*record) error) (*record, error) {
+func (m *monitors) find(d drawer, name string, may func(*record) error) (*record, error) {
 	name, err := ParseName(name)
 	if err != nil {
 		return nil, err
 	}
-	r, ok, err := load[record](d, recordKey(name))
+	r, err := d.Load(name)
 	switch {
 	case err != nil:
 		return nil, err
-	case !ok:
+	case r == nil:
 		return nil, transfer.Errorf(transfer.KindNotFound, "agent %s has no monitor %s", m.Agent, name).WithHint("`ferry monitor ls` lists them")
 	}
-	return &r, may(&r)
+	return r, may(r)
 }
 
 // resume makes a monitor poll again. A monitor of a former holder of the caller's name becomes the caller's.
-func (m *monitors) resume(who duty.Caller, _ ledger.Drawer, r *record) error {
+func (m *monitors) resume(who duty.Caller, _ drawer, r *record) error {
 	if r.Paused = false; who.Principal == r.Principal && m.Holds(r.Origin) != nil {
 		r.Origin, r.Originator, r.Request.Originator = who.Origin, who.Originator, who.Originator
 	}
@@ -192,7 +178,7 @@ func (m *monitors) resume(who duty.Caller, _ ledger.Drawer, r *record) error {
 }
 
 // clearHistory forgets the files that have triggered. Waiting triggers are still submitted.
-func clearHistory(_ duty.Caller, d ledger.Drawer, r *record) error {
+func clearHistory(_ duty.Caller, d drawer, r *record) error {
 	st, _, err := load[Status](d, statusKey(r.Name))
 	if err != nil {
 		return err
@@ -202,7 +188,7 @@ func clearHistory(_ duty.Caller, d ledger.Drawer, r *record) error {
 }
 
 // remove deletes all data of a monitor. Its waiting triggers are not submitted any more.
-func remove(d ledger.Drawer, name string) error {
+func remove(d drawer, name string) error {
 	var dropped []transfer.ID
 	for key := range d.All(pendingPrefix(name), "") {
 		one, _, err := load[pending](d, key)
@@ -216,5 +202,5 @@ func remove(d ledger.Drawer, name string) error {
 			return err
 		}
 	}
-	return errors.Join(d.Delete(recordKey(name)), d.Delete(statusKey(name)), d.Clear(historyPrefix(name)), d.Clear(pendingPrefix(name)), d.Clear(logPrefix(name)))
+	return errors.Join(d.Delete(d.Prefix+name), d.Delete(statusKey(name)), d.Clear(historyPrefix(name)), d.Clear(pendingPrefix(name)), d.Clear(logPrefix(name)))
 }

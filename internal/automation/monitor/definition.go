@@ -18,11 +18,11 @@ const (
 	MaxDefinition = 32 << 10 // bytes of a definition in JSON
 	maxMonitors   = 1000     // of one agent
 	maxPattern    = 1024     // bytes
-	maxLevels     = 100
+	MaxLevels     = 100
 	maxBatch      = 1000
 	maxUnchanged  = 10_000
 	minPoll       = 100 * time.Millisecond
-	maxPoll       = 24 * time.Hour
+	MaxPoll       = 24 * time.Hour
 	maxSettle     = 24 * time.Hour
 )
 
@@ -41,7 +41,7 @@ type Definition struct {
 	V           int                `json:"v"`
 	Name        string             `json:"name"` // in capitals; see ParseName
 	Agent       transfer.AgentName `json:"agent"`
-	Dir         transfer.Location  `json:"dir"`               // a directory or a queue; see onQueue
+	Dir         transfer.Location  `json:"dir"`               // a directory or a queue; see OnQueue
 	Match       string             `json:"match,omitempty"`   // pattern of the names of files
 	Exclude     string             `json:"exclude,omitempty"` // of those that match
 	Regex       bool               `json:"regex,omitempty"`   // both are regular expressions, and not patterns
@@ -176,7 +176,7 @@ func (d *Definition) Check() (err error) {
 		return err
 	}
 	if d.Condition.Kind == "" {
-		if d.Condition.Kind = ConditionMatch; d.onQueue() {
+		if d.Condition.Kind = ConditionMatch; d.OnQueue() {
 			d.Condition.Kind = ConditionNotEmpty
 		}
 	}
@@ -210,14 +210,14 @@ func (d *Definition) Check() (err error) {
 func (d *Definition) checkRanges() error {
 	poll := time.Duration(d.Poll)
 	switch {
-	case poll < minPoll || poll > maxPoll:
-		return transfer.Errorf(transfer.KindUsage, "a poll interval of %s is out of range; it goes from %s to %s", d.Poll, minPoll, maxPoll)
+	case poll < minPoll || poll > MaxPoll:
+		return transfer.Errorf(transfer.KindUsage, "a poll interval of %s is out of range; it goes from %s to %s", d.Poll, minPoll, MaxPoll)
 	case d.Settle < 0 || time.Duration(d.Settle) > maxSettle:
 		return transfer.Errorf(transfer.KindUsage, "a settle time of %s is out of range; it goes from 0 to %s", d.Settle, maxSettle)
 	case d.Settle > 0 && !d.MaySettle():
 		return transfer.Errorf(transfer.KindUsage, "a settle time does not go with the condition %s; it goes with %s and %s", d.Condition, ConditionMatch, ConditionSize)
-	case d.Levels < 0 || d.Levels > maxLevels:
-		return transfer.Errorf(transfer.KindUsage, "recursion through %d levels of directories is out of range; it goes from 0 to %d", d.Levels, maxLevels)
+	case d.Levels < 0 || d.Levels > MaxLevels:
+		return transfer.Errorf(transfer.KindUsage, "recursion through %d levels of directories is out of range; it goes from 0 to %d", d.Levels, MaxLevels)
 	case d.Batch > maxBatch:
 		return transfer.Errorf(transfer.KindUsage, "a batch of %d files is out of range; it goes from 1 to %d", d.Batch, maxBatch)
 	case d.TriggerFile != nil && d.Batch > 1:
@@ -231,7 +231,7 @@ func (d *Definition) checkRanges() error {
 // MaySettle reports whether the definition's files can wait for a time without change. The condition unchanged counts
 // polls instead.
 func (d *Definition) MaySettle() bool {
-	return !d.onQueue() && (d.Condition.Kind == "" || d.Condition.Kind == ConditionMatch || d.Condition.Kind == ConditionSize)
+	return !d.OnQueue() && (d.Condition.Kind == "" || d.Condition.Kind == ConditionMatch || d.Condition.Kind == ConditionSize)
 }
 
 // checkDefaults refuses invalid and ambiguous names of defaults.

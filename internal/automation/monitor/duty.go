@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/wake"
 	"ferry/internal/wire"
 )
 
@@ -95,7 +96,7 @@ func (m *monitors) leave(r *runner) {
 	m.mu.Lock()
 	delete(m.all, r.name)
 	m.mu.Unlock()
-	poke(m.stir)
+	wake.Up(m.stir)
 }
 
 // changed wakes the runners after a change of a monitor.
@@ -103,9 +104,9 @@ func (m *monitors) changed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.all {
-		poke(r.changed)
+		wake.Up(r.changed)
 	}
-	poke(m.stir)
+	wake.Up(m.stir)
 }
 
 // stamp returns the time of a trigger in milliseconds. It never returns the same time twice while the agent runs, so
@@ -119,14 +120,6 @@ func (m *monitors) stamp(now time.Time) time.Time {
 	}
 	m.last = now
 	return now
-}
-
-// poke wakes the goroutine that waits for a channel with room for one.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // names returns the names of all monitors.

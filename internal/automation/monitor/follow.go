@@ -18,7 +18,7 @@ type followed struct {
 }
 
 // follow registers a trigger's files for Follow.
-func (p *poll) follow(d ledger.Drawer, tr *trigger) error {
+func (p *poll) follow(d drawer, tr *trigger) error {
 	if len(tr.files) == 0 || !tr.files[0].isFile() {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
 }
 
 // take updates the entry of an item, if the entry still belongs to that transfer.
-func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *transfer.Outcome) error {
+func (m *monitors) take(d drawer, of *followed, r *audit.Record, oc *transfer.Outcome) error {
 	rel := strings.TrimPrefix(string(oc.Source), string(of.Dir)) // a file that is missing has the name that the request gave it
 	key := historyPrefix(of.Monitor) + fileKey(transfer.Path(rel))
 	data := d.Get(key)

@@ -292,7 +292,7 @@ func TestNothingIsFollowedForEver(t *testing.T) {
 		if s := b.shown(); s.Refused != 1 || s.Waiting != 1 {
 			t.Fatalf("shown is %+v", s)
 		}
-		b.must(b.as("ann", CommandRemove, Named{"m"}))
+		b.must(b.as("ann", CommandRemove, Named{Name: "m"}))
 		b.must(b.ledger.View(func(tx *ledger.Tx) error {
 			for key := range drawerOf(tx).All("x/", "") {
 				t.Errorf("the ledger has %s", key)

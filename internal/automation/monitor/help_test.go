@@ -317,7 +317,7 @@ func (b *bench) triggers() []Logged {
 // files returns a definition for all files in the directory in.
 func files(change ...func(*Definition)) *Definition {
 	d := &Definition{V: definitionVersion, Name: "m", Agent: "ALPHA", Dir: transfer.File("in"), Match: "*", Poll: transfer.Duration(time.Second), Request: transfer.Request{
-		Version: transfer.RequestVersion, Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf(theFile)}}
+		Version: transfer.RequestVersion, Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf(TheFile)}}
 	for _, c := range change {
 		c(d)
 	}

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/automation/duty"
 	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/security/word"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // The drawer of the monitors:
@@ -33,9 +35,13 @@ const (
 	maxKey    = ledger.MaxDrawerKey
 )
 
-func drawerOf(t *ledger.Tx) ledger.Drawer { return ledger.DrawerOf(t, drawerName) }
+// A drawer has the monitors, each under its name.
+type drawer = duty.Store[*record]
 
-func recordKey(name string) string            { return "d/" + name }
+func drawerOf(t *ledger.Tx) drawer {
+	return drawer{Drawer: ledger.DrawerOf(t, drawerName), Prefix: "d/", Decode: decode[record]}
+}
+
 func statusKey(name string) string            { return "s/" + name }
 func historyPrefix(name string) string        { return "h/" + name + "/" }
 func pendingPrefix(name string) string        { return "t/" + name + "/" }
@@ -62,12 +68,15 @@ type record struct {
 // Owner returns the principal that the monitor submits for.
 func (r *record) Owner() string { return r.Principal }
 
-func decodeRecord(data []byte) (*record, error) {
-	var r record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, transfer.Errorf(transfer.KindInternal, "a definition in the ledger of the monitors cannot be read: %w", err)
+// Key returns the name of the monitor.
+func (r *record) Key() string { return r.Name }
+
+func decode[T any](key string, data []byte) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "%q in the ledger of the monitors cannot be read: %w", key, err)
 	}
-	return &r, nil
+	return v, nil
 }
 
 // A Status has the counts of a monitor.
@@ -213,27 +222,22 @@ func decodeEntry(b []byte) (e entry, err error) {
 }
 
 // load reads JSON from the drawer. ok is false if the key does not exist.
-func load[T any](d ledger.Drawer, key string) (v T, ok bool, err error) {
-	b := d.Get(key)
-	if b == nil {
+func load[T any](d drawer, key string) (v T, ok bool, err error) {
+	data := d.Get(key)
+	if data == nil {
 		return v, false, nil
 	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		return v, false, transfer.Errorf(transfer.KindInternal, "%q in the ledger of the monitors cannot be read: %w", key, err)
+	found, err := decode[T](key, data)
+	if err != nil {
+		return v, false, err
 	}
-	return v, true, nil
+	return *found, true, nil
 }
 
-func save(d ledger.Drawer, key string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return d.Put(key, b)
-}
+func save(d drawer, key string, v any) error { return d.Put(key, wire.Marshal(v)) }
 
 // nextGeneration returns a new number for a change of any monitor.
-func nextGeneration(d ledger.Drawer) (uint64, error) {
+func nextGeneration(d drawer) (uint64, error) {
 	var n uint64
 	if b := d.Get("n"); len(b) == 8 {
 		n = binary.BigEndian.Uint64(b)
@@ -242,7 +246,7 @@ func nextGeneration(d ledger.Drawer) (uint64, error) {
 }
 
 // logged stores a trigger for display, and removes the one that is too old.
-func logged(d ledger.Drawer, name string, l *Logged) error {
+func logged(d drawer, name string, l *Logged) error {
 	if l.N > maxLogged {
 		if err := d.Delete(numbered(logPrefix(name), l.N-maxLogged)); err != nil {
 			return err

@@ -90,9 +90,9 @@ func (m *model) step() {
 	case 6:
 		m.healed(func() { m.define(true) })
 	case 7:
-		m.healed(func() { m.must(m.as("ann", CommandPause, Named{"m"})) })
+		m.healed(func() { m.must(m.as("ann", CommandPause, Named{Name: "m"})) })
 		pass(time.Duration(m.r.IntN(2000)) * time.Millisecond)
-		m.healed(func() { m.must(m.as("ann", CommandResume, Named{"m"})) })
+		m.healed(func() { m.must(m.as("ann", CommandResume, Named{Name: "m"})) })
 	case 8:
 		m.settle()
 		m.change()

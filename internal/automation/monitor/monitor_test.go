@@ -248,13 +248,13 @@ func TestDefinedAnew(t *testing.T) {
 		if q := b.last(); q.Dest.Path != "other/" {
 			t.Errorf("goes to %s", q.Dest)
 		}
-		b.must(b.as("ann", CommandRemove, Named{"M"}))
+		b.must(b.as("ann", CommandRemove, Named{Name: "M"}))
 		b.create(files(), false)
-		b.must(b.as("ann", CommandRemove, Named{"m"}))
+		b.must(b.as("ann", CommandRemove, Named{Name: "m"}))
 		b.create(files(), false)
 		pass(2 * time.Second)
 		b.expect("[a:3 b:3]") // once for each monitor
-		b.must(b.as("ann", CommandClear, Named{"m"}))
+		b.must(b.as("ann", CommandClear, Named{Name: "m"}))
 		pass(2 * time.Second)
 		b.expect("[a:4 b:4]")
 	})
@@ -272,7 +272,7 @@ func TestPaused(t *testing.T) {
 		if s := b.shown(); s.Waiting != 1 || s.Problem == nil || s.State != StateWaiting {
 			t.Errorf("shown is %+v", s)
 		}
-		b.must(b.as("ann", CommandPause, Named{"m"}))
+		b.must(b.as("ann", CommandPause, Named{Name: "m"}))
 		b.set(func() { b.refuse = nil })
 		b.write("in/b", "b")
 		pass(time.Hour)
@@ -280,7 +280,7 @@ func TestPaused(t *testing.T) {
 		if s := b.shown(); s.State != StatePaused {
 			t.Errorf("shown is %+v", s)
 		}
-		b.must(b.as("ann", CommandResume, Named{"m"}))
+		b.must(b.as("ann", CommandResume, Named{Name: "m"}))
 		pass(2 * time.Second)
 		b.expect("[a:1 b:1]")
 	})
@@ -291,7 +291,7 @@ func TestPausedWhileItSubmits(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.after = func(*transfer.Request) error {
 			b.set(func() { b.after = nil })
-			return b.as("ann", CommandPause, Named{"m"})
+			return b.as("ann", CommandPause, Named{Name: "m"})
 		}
 		for n := range 5 {
 			b.write(fmt.Sprintf("in/%d", n), "x")
@@ -299,7 +299,7 @@ func TestPausedWhileItSubmits(t *testing.T) {
 		b.create(files(), false)
 		pass(time.Minute)
 		b.expect("[0:1]")
-		b.must(b.as("ann", CommandResume, Named{"m"}))
+		b.must(b.as("ann", CommandResume, Named{Name: "m"}))
 		pass(3 * time.Second)
 		b.expect("[0:1 1:1 2:1 3:1 4:1]")
 	})
@@ -329,8 +329,8 @@ func TestChangedWhileItReads(t *testing.T) {
 		func(b *bench) error {
 			return b.as("ann", CommandCreate, Create{*files(func(d *Definition) { d.Match = "none" }), true})
 		},
-		func(b *bench) error { return b.as("ann", CommandPause, Named{"m"}) },
-		func(b *bench) error { return b.as("ann", CommandRemove, Named{"m"}) },
+		func(b *bench) error { return b.as("ann", CommandPause, Named{Name: "m"}) },
+		func(b *bench) error { return b.as("ann", CommandRemove, Named{Name: "m"}) },
 	} {
 		inBubble(t, func(t *testing.T, b *bench) {
 			created := false
@@ -362,18 +362,18 @@ func TestAuthorities(t *testing.T) {
 			do   func() error
 			what string
 		}{
-			{func() error { return b.as("bob", CommandPause, Named{"m"}) }, "pause"},
-			{func() error { return b.as("bob", CommandRemove, Named{"m"}) }, "remove"},
-			{func() error { return b.as("bob", CommandClear, Named{"m"}) }, "clear"},
+			{func() error { return b.as("bob", CommandPause, Named{Name: "m"}) }, "pause"},
+			{func() error { return b.as("bob", CommandRemove, Named{Name: "m"}) }, "remove"},
+			{func() error { return b.as("bob", CommandClear, Named{Name: "m"}) }, "clear"},
 			{func() error { return b.as("bob", CommandCreate, Create{*files(), true}) }, "replace"},
 		} {
 			if err := kind.do(); transfer.KindOf(err) != transfer.KindDenied {
 				t.Errorf("%s of another's monitor: %v", kind.what, err)
 			}
 		}
-		b.must(b.as("ann", CommandPause, Named{"m"}))
-		b.must(b.as("ann", CommandResume, Named{"m"}))
-		if err := b.as("ann", CommandPause, Named{"other"}); transfer.KindOf(err) != transfer.KindNotFound {
+		b.must(b.as("ann", CommandPause, Named{Name: "m"}))
+		b.must(b.as("ann", CommandResume, Named{Name: "m"}))
+		if err := b.as("ann", CommandPause, Named{Name: "other"}); transfer.KindOf(err) != transfer.KindNotFound {
 			t.Errorf("pause of none: %v", err)
 		}
 
@@ -414,9 +414,9 @@ func TestMakerEnrolledAgain(t *testing.T) {
 		b.crash()
 		b.start()
 		stopped()
-		b.must(b.as("olga", CommandResume, Named{"m"}))
+		b.must(b.as("olga", CommandResume, Named{Name: "m"}))
 		stopped()
-		b.must(b.as("ann", CommandResume, Named{"m"}))
+		b.must(b.as("ann", CommandResume, Named{Name: "m"}))
 		pass(2 * time.Second)
 		b.expect("[b:1]")
 		if s := b.shown(); s.State != StateWatching || s.Problem != nil {

@@ -82,7 +82,7 @@ func (r *runner) poll(ctx context.Context, rec *record, held bool) (next time.Du
 }
 
 func (p *poll) prepare() (err error) {
-	if p.rec.onQueue() {
+	if p.rec.OnQueue() {
 		p.listen(nil)
 		return nil
 	}
@@ -109,11 +109,11 @@ func (p *poll) prepare() (err error) {
 // notified reports whether a notification makes the next poll come earlier. An early poll does not count for the
 // condition unchanged.
 func (p *poll) notified() bool {
-	return p.watcher != nil && !p.rec.onQueue() && !p.rec.Exact && p.rec.Condition.Kind != ConditionUnchanged
+	return p.watcher != nil && !p.rec.OnQueue() && !p.rec.Exact && p.rec.Condition.Kind != ConditionUnchanged
 }
 
 func (p *poll) scan() error {
-	if p.rec.onQueue() {
+	if p.rec.OnQueue() {
 		return p.look()
 	}
 	place, _ := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).(local.Local)

@@ -95,19 +95,19 @@ func (m *monitors) list(who duty.Caller, body json.RawMessage) (any, error) {
 			return m.show(d, found, r, true)
 		}
 		size := 0
-		for key, value := range d.All("d/", recordKey(ask.After)) {
-			r, _, err := load[record](d, key)
+		for key, value := range d.All(d.Prefix, d.Prefix+ask.After) {
+			r, err := d.Decode(key, value)
 			if err != nil {
 				return err
 			}
-			if may(&r) != nil {
+			if may(r) != nil {
 				continue
 			}
 			if size += len(value); size > listBytes && len(found.Monitors) > 0 {
 				found.More = true
 				return nil
 			}
-			if err := m.show(d, found, &r, false); err != nil {
+			if err := m.show(d, found, r, false); err != nil {
 				return err
 			}
 		}
@@ -117,7 +117,7 @@ func (m *monitors) list(who duty.Caller, body json.RawMessage) (any, error) {
 }
 
 // show adds a monitor to a list; whole also counts its history.
-func (m *monitors) show(d ledger.Drawer, to *Listed, r *record, whole bool) error {
+func (m *monitors) show(d drawer, to *Listed, r *record, whole bool) error {
 	st, _, err := load[Status](d, statusKey(r.Name))
 	if err != nil {
 		return err

@@ -28,14 +28,14 @@ const (
 	longestRetry = 15 * time.Minute
 )
 
-// onQueue reports whether the monitor watches a queue instead of a directory.
-func (d *Definition) onQueue() bool { return d.Dir.Place == transfer.Queues }
+// OnQueue reports whether the monitor watches a queue instead of a directory.
+func (d *Definition) OnQueue() bool { return d.Dir.Place == transfer.Queues }
 
 // checkWatched refuses properties of directories for a queue, and properties of queues for a directory.
 func (d *Definition) checkWatched() error {
 	kind := d.Condition.Kind
 	of := kind == ConditionNotEmpty || kind == ConditionGroup
-	if !d.onQueue() {
+	if !d.OnQueue() {
 		if of {
 			return transfer.Errorf(transfer.KindUsage, "the condition %s is of queues, and %s is a directory", kind, d.Dir)
 		}

@@ -133,8 +133,8 @@ func (q *queue) Take(_ context.Context, of wire.QueueSpan) error {
 	return q.check(of.Queue, of.Mark)
 }
 
-// onQueue returns a definition for ORDERS.
-func onQueue(kind string, change ...func(*Definition)) *Definition {
+// OnQueue returns a definition for ORDERS.
+func OnQueue(kind string, change ...func(*Definition)) *Definition {
 	return files(append([]func(*Definition){func(d *Definition) {
 		d.Dir, d.Match, d.Condition.Kind, d.Request.Dest = queueAt("queue:ORDERS"), "", kind, transfer.File("in/")
 	}}, change...)...)
@@ -181,7 +181,7 @@ func (b *bench) carry(removes bool, state transfer.State) (all []uint64) {
 func TestQueueNotEmpty(t *testing.T) {
 	for _, removes := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, b *bench) {
-			b.create(onQueue("", func(d *Definition) {
+			b.create(OnQueue("", func(d *Definition) {
 				if removes {
 					d.Request.Disposition = transfer.DispositionDelete
 				}
@@ -219,7 +219,7 @@ func TestQueueNotEmpty(t *testing.T) {
 // Messages that arrive while others are counted belong to the next transfer.
 func TestQueueGrowsMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.create(onQueue(ConditionNotEmpty), false)
+		b.create(OnQueue(ConditionNotEmpty), false)
 		b.queue.put("", false)
 		b.queue.mu.Lock()
 		b.queue.grown = func() { b.queue.put("", false) }
@@ -238,7 +238,7 @@ func TestQueueGrowsMeanwhile(t *testing.T) {
 // Each complete group is a transfer of its own.
 func TestQueueGroups(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.create(onQueue(ConditionGroup, func(d *Definition) {
+		b.create(OnQueue(ConditionGroup, func(d *Definition) {
 			d.Request.Dest = transfer.File("in/${QueueName}-${GroupId{toUpper}}-${FileSize}")
 			d.Request.Job = "${FileName}"
 		}), false)
@@ -273,7 +273,7 @@ func TestQueueGroups(t *testing.T) {
 func TestQueueRetries(t *testing.T) {
 	for _, kind := range []string{ConditionNotEmpty, ConditionGroup} {
 		inBubble(t, func(t *testing.T, b *bench) {
-			b.create(onQueue(kind, func(d *Definition) { d.Request.Disposition = transfer.DispositionDelete }), false)
+			b.create(OnQueue(kind, func(d *Definition) { d.Request.Disposition = transfer.DispositionDelete }), false)
 			b.queue.put("g", true)
 			for n := range 11 {
 				pass(longestRetry + time.Minute)
@@ -299,7 +299,7 @@ func TestQueueRetries(t *testing.T) {
 			if got := fmt.Sprint(b.carry(true, transfer.Successful)); got != "[2]" {
 				t.Errorf("%s: then it has sent %s", kind, got)
 			}
-			b.must(b.as("ann", CommandClear, Named{"m"}))
+			b.must(b.as("ann", CommandClear, Named{Name: "m"}))
 			pass(2 * time.Second)
 			if got := fmt.Sprint(b.carry(true, transfer.Successful)); got != "[1]" {
 				t.Errorf("%s: cleared it has sent %s", kind, got)
@@ -311,7 +311,7 @@ func TestQueueRetries(t *testing.T) {
 // A transfer is not made again if it was cancelled, or if some of its messages have arrived.
 func TestQueueCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.create(onQueue(ConditionNotEmpty), false)
+		b.create(OnQueue(ConditionNotEmpty), false)
 		b.queue.put("", false)
 		pass(2 * time.Second)
 		b.carry(false, transfer.Cancelled)
@@ -325,7 +325,7 @@ func TestQueueCancelled(t *testing.T) {
 // A monitor reports the reason why it cannot read the queue, and continues.
 func TestQueueAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.create(onQueue(ConditionNotEmpty), false)
+		b.create(OnQueue(ConditionNotEmpty), false)
 		for _, away := range []func(on bool){
 			func(on bool) { b.queue.away = on },
 			func(on bool) { b.queue.mark = map[bool]string{false: "one"}[on] },
@@ -362,14 +362,14 @@ func TestQueueDefinitions(t *testing.T) {
 		"no variable GroupId":      func(d *Definition) { d.Request.Dest = transfer.File("${GroupId}") },
 		"no variable LastModified": func(d *Definition) { d.Request.Dest = transfer.File("${LastModifiedDate}") },
 	} {
-		if err := onQueue(ConditionNotEmpty, change).Check(); err == nil || !strings.Contains(err.Error(), why) {
+		if err := OnQueue(ConditionNotEmpty, change).Check(); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q is not why: %v", why, err)
 		}
 	}
 	if err := files(func(d *Definition) { d.Condition.Kind = ConditionGroup }).Check(); err == nil || !strings.Contains(err.Error(), "of queues") {
 		t.Errorf("a directory with groups: %v", err)
 	}
-	d := onQueue("")
+	d := OnQueue("")
 	if err := d.Check(); err != nil || d.Condition.Kind != ConditionNotEmpty {
 		t.Errorf("the condition is %s, %v", d.Condition, err)
 	}
@@ -385,7 +385,7 @@ func TestQueueModel(t *testing.T) {
 				b.start()
 				defer func() { b.end() }()
 				kind, removes := []string{ConditionNotEmpty, ConditionGroup}[r.IntN(2)], r.IntN(2) == 0
-				b.create(onQueue(kind, func(d *Definition) {
+				b.create(OnQueue(kind, func(d *Definition) {
 					if removes {
 						d.Request.Disposition = transfer.DispositionDelete
 					}

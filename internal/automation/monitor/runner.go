@@ -86,15 +86,8 @@ func (r *runner) run(ctx context.Context) {
 }
 
 // load reads the record of the monitor, or nil if it has been removed.
-func (r *runner) load() (rec *record, err error) {
-	err = r.Ledger.View(func(t *ledger.Tx) error {
-		v, ok, err := load[record](drawerOf(t), recordKey(r.name))
-		if ok {
-			rec = &v
-		}
-		return err
-	})
-	return rec, err
+func (r *runner) load() (*record, error) {
+	return ledger.Read(r.Ledger, func(t *ledger.Tx) (*record, error) { return drawerOf(t).Load(r.name) })
 }
 
 // turn does the work that is due, and returns the time until the next turn. The error is the reason why it could not do
@@ -103,11 +96,11 @@ func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, er
 	poll := time.Duration(rec.Poll)
 	if rec.Paused {
 		r.listen(nil)
-		return maxPoll, nil
+		return MaxPoll, nil
 	}
 	if err := r.Holds(rec.Origin); err != nil {
 		r.listen(nil)
-		return maxPoll, err
+		return MaxPoll, err
 	}
 	for _, right := range []transfer.Authority{transfer.AuthMonitor, transfer.AuthSource} {
 		if err := r.May(rec.Principal, right); err != nil {

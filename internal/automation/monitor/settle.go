@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/place/local/walk"
+	"ferry/internal/sys/wake"
 )
 
 // maxSightings is the number of files that may wait, in memory, until they are unchanged; others begin when there is
@@ -129,7 +130,7 @@ func (r *runner) came(dir, name string, is notice) {
 		return
 	case noticeMade:
 		if at == r.awaited {
-			poke(r.wake)
+			wake.Up(r.wake)
 		}
 		return
 	}
@@ -139,5 +140,5 @@ func (r *runner) came(dir, name string, is notice) {
 	if is == noticeMoved && len(r.moved) < maxSightings {
 		r.moved[at] = r.begun
 	}
-	poke(r.wake)
+	wake.Up(r.wake)
 }

@@ -159,11 +159,11 @@ func TestMovedAndPaused(t *testing.T) {
 		b.looked()
 		b.write("in/x", "moved")
 		b.tell("x", noticeMoved)
-		b.must(b.as("ann", CommandPause, Named{"m"}))
+		b.must(b.as("ann", CommandPause, Named{Name: "m"}))
 		pass(time.Second)
 		b.put("in/x", "more")
 		b.tell("x", noticeTouched)
-		b.must(b.as("ann", CommandResume, Named{"m"}))
+		b.must(b.as("ann", CommandResume, Named{Name: "m"}))
 		pass(time.Second)
 		if s := b.shown(); s.Submitted > 0 && s.Last.After(s.Changed) {
 			t.Errorf("it was sent at once: %+v", s)

@@ -9,7 +9,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/content/textfile"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -47,7 +46,7 @@ func (p *poll) record() error {
 
 // recordMark changes an entry of the history. If another trigger, or the end of a transfer, has changed the entry since
 // it was read, that change stays.
-func (p *poll) recordMark(d ledger.Drawer, e *known) error {
+func (p *poll) recordMark(d drawer, e *known) error {
 	key := historyPrefix(p.name) + e.key
 	data := d.Get(key)
 	if data == nil {
@@ -67,15 +66,15 @@ func (p *poll) recordMark(d ledger.Drawer, e *known) error {
 }
 
 // current returns errChanged if the monitor has changed since the poll began.
-func (p *poll) current(d ledger.Drawer) error {
-	rec, ok, err := load[record](d, recordKey(p.name))
-	if err == nil && (!ok || rec.Generation != p.rec.Generation) {
+func (p *poll) current(d drawer) error {
+	rec, err := d.Load(p.name)
+	if err == nil && (rec == nil || rec.Generation != p.rec.Generation) {
 		err = errChanged
 	}
 	return err
 }
 
-func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trigger) error {
+func (p *poll) recordTrigger(t *ledger.Tx, d drawer, st *Status, tr *trigger) error {
 	st.Triggers++
 	st.Files += uint64(len(tr.files))
 	st.Last = tr.at
@@ -103,13 +102,13 @@ func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trig
 }
 
 // refused records that a trigger will not be submitted.
-func refused(m *monitors, t *ledger.Tx, d ledger.Drawer, principal, name string, st *Status, l *Logged, why error) error {
+func refused(m *monitors, t *ledger.Tx, d drawer, principal, name string, st *Status, l *Logged, why error) error {
 	st.Refused++
 	l.State, l.Error = StateRefused, transfer.AsError(why)
 	text := "monitor " + name + " submits nothing for " + l.File.String() + ": " + l.Error.Error()
 	err := m.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: m.Agent, Principal: principal, Code: l.Error.Kind.Code(),
 		Text:    strings.ToValidUTF8(text[:min(len(text), maxNote)], ""),
-		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: mftxml.MonitorFailed}}})
+		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: audit.MonitorFailed}}})
 	return errors.Join(err, logged(d, name, l))
 }
 
@@ -263,12 +262,11 @@ func (r *runner) waiting(n int) {
 	r.state.Waiting = n
 }
 
-func (r *runner) status() (st Status, err error) {
-	err = r.Ledger.View(func(t *ledger.Tx) error {
+func (r *runner) status() (Status, error) {
+	return ledger.Read(r.Ledger, func(t *ledger.Tx) (st Status, err error) {
 		st, _, err = load[Status](drawerOf(t), statusKey(r.name))
-		return err
+		return st, err
 	})
-	return st, err
 }
 
 // fired records whether the condition nomatch has triggered.

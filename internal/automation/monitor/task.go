@@ -21,8 +21,8 @@ import (
 // MetaName is the metadata entry with the monitor's name in its requests.
 const MetaName = audit.MonitorMeta
 
-// theFile is the source of a request that sends the files that trigger, or the messages.
-const theFile = transfer.Path("${FilePath}")
+// TheFile is the source of a request that sends the files that trigger, or the messages.
+const TheFile = transfer.Path("${FilePath}")
 
 // request returns the request of a trigger. An error means that the trigger can never be submitted.
 func (d *Definition) request(s *setting, lines []line) (*transfer.Request, error) {
@@ -91,7 +91,7 @@ func (s *setting) each(q *transfer.Request, d *Definition) error {
 	for n := range q.Items {
 		q.Items[n].Dest = transfer.Location{}
 	}
-	if d.sendsFiles() && !d.onQueue() && q.Dest.Directory() {
+	if d.sendsFiles() && !d.OnQueue() && q.Dest.Directory() {
 		s.beneath(q, d)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
 		return err
 	}
 	for _, it := range d.Request.Items {
-		if it.Source == transfer.File(theFile) && s.at < len(s.files) {
+		if it.Source == transfer.File(TheFile) && s.at < len(s.files) {
 			it.Source, it.Picked = s.files[s.at].source(), s.files[s.at].picked
 			if s.files[s.at].isFile() && !failpoint.Planted("trigger-unbound") {
 				it.Expected = s.files[s.at].Version()
@@ -119,7 +119,7 @@ func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
 
 // sendsFiles reports whether a trigger sends exactly the files that triggered it.
 func (d *Definition) sendsFiles() bool {
-	return len(d.Request.Items) == 1 && d.Request.Items[0] == (transfer.RequestItem{Source: transfer.File(theFile)})
+	return len(d.Request.Items) == 1 && d.Request.Items[0] == (transfer.RequestItem{Source: transfer.File(TheFile)})
 }
 
 // beneath names the files relative to the watched directory: they keep their paths there.
@@ -142,12 +142,12 @@ func (d *Definition) checkTask() error {
 		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own, no expected versions and no picked messages")
 	}
 	if len(d.Request.Items) == 0 {
-		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", theFile)
+		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", TheFile)
 	}
 	s := &setting{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0), defaults: d.Defaults}
 	for range d.Batch {
 		switch name := "name"; {
-		case d.onQueue():
+		case d.OnQueue():
 			s.files = append(s.files, d.someMessages())
 		case d.Condition.Kind != ConditionNoMatch:
 			s.files = append(s.files, file{Found: walk.Found{Path: transfer.Path(path.Join(string(d.Dir.Path), name)), Rel: transfer.Path(name)}})

@@ -2,7 +2,9 @@
 
 package program
 
-import "syscall"
+import (
+	"syscall"
+)
 
 // mortal does nothing: programs outlive a crash of the agent on this system.
 func mortal(*syscall.SysProcAttr) {}

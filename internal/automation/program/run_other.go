@@ -2,6 +2,8 @@
 
 package program
 
-import "os/exec"
+import (
+	"os/exec"
+)
 
 func run(cmd *exec.Cmd) error { return cmd.Run() }

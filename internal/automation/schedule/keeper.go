@@ -11,7 +11,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -40,16 +40,9 @@ func newKeeper(d duty.Desk) *keeper {
 	return &keeper{Desk: d, changed: make(chan struct{}, 1), claimed: make(chan struct{}, 1)}
 }
 
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // Commands make and remove schedules.
 func (k *keeper) Commands() map[wire.Kind]duty.Command {
-	changed := func() { poke(k.changed) }
+	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandPut:    {Needs: transfer.AuthSchedule, Do: k.put, Done: changed},
 		CommandRemove: {Needs: transfer.AuthNone, Do: k.remove, Done: changed}, // remove asks for more
@@ -81,7 +74,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	}
 
 	d := drawerOf(t)
-	old, err := d.get(p.Name)
+	old, err := d.Load(p.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +107,11 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	if err := d.Put("r/"+s.Name, wire.Marshal(q)); err != nil {
 		return nil, err
 	}
-	if err := d.put(s); err != nil {
+	if err := d.Save(s); err != nil {
 		return nil, err
 	}
 	k.Log.Info("schedule made", "schedule", s.Name, "principal", s.Principal, "start", s.Plan.Start)
-	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleSubmit, "has the schedule "+s.Name+": "+s.Plan.String())
+	return s.shown(), k.noteChange(t, s, who, audit.ScheduleSubmit, "has the schedule "+s.Name+": "+s.Plan.String())
 }
 
 // String describes the times of the occurrences to users.
@@ -137,8 +130,9 @@ func (p Plan) String() string {
 }
 
 func (k *keeper) noteChange(t *ledger.Tx, s *Schedule, who duty.Caller, done, text string) error {
-	return k.Note(t, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: k.Agent, Destination: s.Destination,
-		Principal: who.Principal, Originator: &who.Originator, Job: s.Job, Text: text, Figures: kept(s, done), Vouched: audit.Vouched{Author: who.Author}})
+	r := who.Changed(text)
+	r.Role, r.Source, r.Destination, r.Job, r.Figures = audit.RoleSource, k.Agent, s.Destination, s.Job, kept(s, done)
+	return k.Note(t, r)
 }
 
 // kept is a command done with a schedule, for records.
@@ -151,7 +145,7 @@ func (k *keeper) room(d drawer, principal string) error {
 	var oldest *Schedule
 	n := 0
 	going := func(yield func(*Schedule, error) bool) {
-		for s, err := range d.all("") {
+		for s, err := range d.From("") {
 			n++
 			if err == nil && !s.Ended.IsZero() {
 				if oldest == nil || s.Ended.Before(oldest.Ended) {
@@ -170,63 +164,33 @@ func (k *keeper) room(d drawer, principal string) error {
 
 func (k *keeper) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	d := drawerOf(t)
-	s, err := k.named(d, body)
+	s, err := d.Named(&k.Desk, "schedule", body)
 	if err != nil {
 		return nil, err
 	}
-	needs := transfer.AuthSchedule
-	if s.Principal != who.Principal {
-		needs = transfer.AuthOperate
-	}
-	if err := k.May(who.Principal, needs); err != nil {
+	if err := k.MayChange(who, s.Principal, transfer.AuthSchedule); err != nil {
 		return nil, err
 	}
 	if err := d.remove(s.Name); err != nil {
 		return nil, err
 	}
 	k.Log.Info("schedule removed", "schedule", s.Name, "principal", who.Principal)
-	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleDelete, "has no schedule "+s.Name+" any more")
-}
-
-// named is the schedule that a body names.
-func (k *keeper) named(d drawer, body json.RawMessage) (*Schedule, error) {
-	var b Named
-	if err := json.Unmarshal(body, &b); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "the name of a schedule cannot be read: %w", err)
-	}
-	if err := CheckName(b.Name); err != nil {
-		return nil, err
-	}
-	s, err := d.get(b.Name)
-	if err == nil && s == nil {
-		err = k.none(b.Name)
-	}
-	return s, err
-}
-
-func (k *keeper) none(name string) error {
-	return transfer.Errorf(transfer.KindNotFound, "%s has no schedule %s", k.Agent, name).WithHint("`ferry schedule ls` lists them")
+	return s.shown(), k.noteChange(t, s, who, audit.ScheduleDelete, "has no schedule "+s.Name+" any more")
 }
 
 func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
-	var p Page
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "the question about schedules cannot be read: %w", err)
+	p, err := duty.Body[Page](body, "the question about schedules")
+	if err != nil {
+		return nil, err
 	}
 	l := Listed{Schedules: []Schedule{}}
-	err := k.Ledger.View(func(t *ledger.Tx) error {
-		for s, err := range duty.Visible(&k.Desk, who, drawerOf(t).all(p.After)) {
-			if err != nil {
-				return err
-			}
-			if l.More = len(l.Schedules) == listPage; l.More {
-				return nil
-			}
+	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
+		l.More, err = duty.Page(duty.Visible(&k.Desk, who, drawerOf(t).From(p.After)), listPage, func(s *Schedule) {
 			shown := s.shown()
 			shown.Past = s.Past[max(0, len(s.Past)-1):] // those of all are too much for a message
 			l.Schedules = append(l.Schedules, *shown)
-		}
-		return nil
+		})
+		return err
 	})
 	return l, err
 }
@@ -234,13 +198,13 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 func (k *keeper) show(who duty.Caller, body json.RawMessage) (answer any, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
-		s, err := k.named(d, body)
+		s, err := d.Named(&k.Desk, "schedule", body)
 		if err != nil {
 			return err
 		}
 		ok, err := k.Sees(who, s.Principal)
 		if err == nil && !ok {
-			err = k.none(s.Name)
+			err = k.Lacks("schedule", s.Name)
 		}
 		if err != nil {
 			return err

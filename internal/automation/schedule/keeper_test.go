@@ -80,9 +80,8 @@ func (w *world) submitted(principal string, q *transfer.Request) error {
 		if data == nil {
 			return nil
 		}
-		c, err := decodeClaim(data)
-		claim = c
-		return err
+		claim = &Claim{}
+		return json.Unmarshal(data, claim)
 	})
 	if claim == nil {
 		w.T.Errorf("transfer %s is submitted, and its ID is not in the ledger: %v", q.ID, err)
@@ -149,12 +148,7 @@ func sample() transfer.Request {
 }
 
 func (w *world) command(who string, kind wire.Kind, body any) (answer any, err error) {
-	return w.commandAt(who, kind, body, w.Clock.At)
-}
-
-// commandAt does a command that was given earlier.
-func (w *world) commandAt(who string, kind wire.Kind, body any, asked time.Time) (any, error) {
-	answer, err := w.Do(w.k, who, asked, kind, body)
+	answer, err = w.Do(w.k, who, w.Clock.At, kind, body)
 	if err == nil {
 		w.k.claim(true)
 	}
@@ -172,7 +166,7 @@ func (w *world) put(who, name, missed string, words Words) error {
 
 func (w *world) show(name string) *Schedule {
 	w.T.Helper()
-	s, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{name}))
+	s, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{Name: name}))
 	w.Must(err)
 	return s.(*Schedule)
 }
@@ -456,9 +450,9 @@ func TestOwners(t *testing.T) {
 	if a, b := names("ann"), names("bob"); a != "nightly other " || b != "nightly " {
 		t.Errorf("ann sees %s, bob %s", a, b)
 	}
-	_, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "bob"}}, wire.Marshal(Named{"other"}))
+	_, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "bob"}}, wire.Marshal(Named{Name: "other"}))
 	refused("bob looks at ann's", err, transfer.KindNotFound)
-	_, err = w.command("bob", CommandRemove, Named{"other"})
+	_, err = w.command("bob", CommandRemove, Named{Name: "other"})
 	refused("bob removes ann's", err, transfer.KindDenied)
 	if q := w.show("nightly").Request; q == nil || q.Dest != transfer.File("b") {
 		t.Errorf("the request is shown as %+v", q)
@@ -480,9 +474,9 @@ func TestOwners(t *testing.T) {
 
 	w.until(w.Clock.At.Add(2 * time.Minute)) // "other" ends, and its name is free
 	w.Must(w.put("bob", "other", MissedOnce, Words{At: "+1m"}))
-	_, err = w.command("ann", CommandRemove, Named{"other"})
+	_, err = w.command("ann", CommandRemove, Named{Name: "other"})
 	w.Must(err)
-	_, err = w.command("ann", CommandRemove, Named{"other"})
+	_, err = w.command("ann", CommandRemove, Named{Name: "other"})
 	refused("it is gone", err, transfer.KindNotFound)
 	w.until(w.Clock.At.Add(2 * time.Minute))
 	if n := len(w.ran["other"]); n != 1 {
@@ -504,7 +498,7 @@ func TestRemovedWhileItWaits(t *testing.T) {
 	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
 	w.Must(w.put("ann", "ab", MissedOnce, Words{At: "+1m", Every: "1h"}))
 	w.until(w.Clock.At.Add(time.Minute))
-	_, err := w.command("ann", CommandRemove, Named{"a"})
+	_, err := w.command("ann", CommandRemove, Named{Name: "a"})
 	w.Must(err)
 	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
 	if page, err := w.k.page(""); err != nil || len(page) != 1 || page[0].Name != "ab" {
@@ -523,7 +517,7 @@ func TestRedefinedWhileItIsSubmitted(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
 	w.after = func() {
-		_, err := w.command("ann", CommandRemove, Named{"a"})
+		_, err := w.command("ann", CommandRemove, Named{Name: "a"})
 		w.Must(err)
 		w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
 	}
@@ -541,11 +535,11 @@ func TestMany(t *testing.T) {
 	w.Must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
 	w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
 		d := drawerOf(tx)
-		s, err := d.get("n")
+		s, err := d.Load("n")
 		for n := 2; n < MaxSchedules && err == nil; n++ {
 			s.Name, s.Principal = fmt.Sprintf("n%04d", n), fmt.Sprintf("user%d", n)
 			s.Past = []Past{{Error: transfer.Errorf(transfer.KindDenied, "%s", strings.Repeat("no", maxReason/2))}}
-			err = d.put(s)
+			err = d.Save(s)
 		}
 		return err
 	}))
@@ -583,10 +577,10 @@ func TestTheShareCountsNamesThatAreTakenAgain(t *testing.T) {
 	w.Must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
 	w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
 		d := drawerOf(tx)
-		s, err := d.get("n")
+		s, err := d.Load("n")
 		for n := 2; n <= MaxSchedules/2 && err == nil; n++ {
 			s.Name = fmt.Sprintf("n%04d", n)
-			err = d.put(s)
+			err = d.Save(s)
 		}
 		return err
 	}))
@@ -637,4 +631,11 @@ func TestRun(t *testing.T) {
 		end()
 		<-done
 	})
+}
+
+func TestWordsAndPlan(t *testing.T) {
+	p := Put{Name: "x", Missed: MissedOnce, Request: sample(), Words: &Words{At: "21:00"}, Plan: Plan{Zone: "UTC"}}
+	if _, err := ParsePut(wire.Marshal(p)); transfer.KindOf(err) != transfer.KindMalformed {
+		t.Errorf("with words and a plan: %v", err)
+	}
 }

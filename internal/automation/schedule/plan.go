@@ -2,7 +2,7 @@ package schedule
 
 import (
 	"time"
-	_ "time/tzdata" // a host without zone data, as a small container, knows the same zones: some 410 KB of the program
+	_ "time/tzdata"
 
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"

@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 )
 
@@ -61,7 +60,7 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 func (k *keeper) read() error {
 	agenda := map[string]time.Time{}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
-		for s, err := range drawerOf(t).all("") {
+		for s, err := range drawerOf(t).From("") {
 			if err != nil {
 				return err
 			}
@@ -86,11 +85,7 @@ func (k *keeper) read() error {
 // holds reports whether the next occurrence waits, because a transfer of the schedule is claimed or running; known says
 // that this is written down. A transfer that the agent has forgotten has ended.
 func (k *keeper) holds(name string) (held, known bool, err error) {
-	var s *Schedule
-	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
-		s, err = drawerOf(t).get(name)
-		return err
-	})
+	s, err := ledger.Read(k.Ledger, func(t *ledger.Tx) (*Schedule, error) { return drawerOf(t).Load(name) })
 	switch {
 	case err != nil || s == nil || s.Overlap:
 		return false, false, err
@@ -117,7 +112,7 @@ func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 		clear(next)
 		d := drawerOf(t)
 		for name, held := range due {
-			s, err := d.get(name)
+			s, err := d.Load(name)
 			if err != nil {
 				return err
 			}
@@ -144,7 +139,7 @@ func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 			delete(k.agenda, name)
 		}
 	}
-	poke(k.claimed)
+	wake.Up(k.claimed)
 	return nil
 }
 
@@ -159,7 +154,7 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now tim
 	if held && first < end {
 		k.Log.Info("scheduled transfer waits for the one before", "schedule", s.Name, "transfer", s.Last)
 		s.Held = now.UTC()
-		return now.Add(retry), d.put(s)
+		return now.Add(retry), d.Save(s)
 	}
 	if s.Waiting >= maxWaiting && first < end {
 		return now.Add(retry), nil // they are missed, or not, when there is room
@@ -185,11 +180,11 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now tim
 		s.Ended = now.UTC()
 		k.Log.Info("schedule has ended", "schedule", s.Name)
 		if err := k.Note(t, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: k.Agent, Destination: s.Destination, Principal: s.Principal, Job: s.Job,
-			Figures: kept(s, mftxml.ScheduleExpired), Text: "the schedule " + s.Name + " has ended"}); err != nil {
+			Figures: kept(s, audit.ScheduleExpired), Text: "the schedule " + s.Name + " has ended"}); err != nil {
 			return next, err
 		}
 	}
-	return next, d.put(s)
+	return next, d.Save(s)
 }
 
 // inTime returns the first of the occurrences from first to end that is submitted. Without overlap one is submitted at
@@ -223,7 +218,7 @@ func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, n
 	}
 	k.Log.Warn("scheduled transfers missed", "schedule", s.Name, "count", to-from, "first", at, "held", !s.Held.IsZero())
 	return k.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: s.Source, Destination: s.Destination, Principal: s.Principal, Job: s.Job,
-		Figures: kept(s, mftxml.ScheduleSkipped), Text: fmt.Sprintf("schedule %s: %s %d, from %s on", s.Name, why, to-from, at.UTC().Format(time.RFC3339))})
+		Figures: kept(s, audit.ScheduleSkipped), Text: fmt.Sprintf("schedule %s: %s %d, from %s on", s.Name, why, to-from, at.UTC().Format(time.RFC3339))})
 }
 
 const submitPage = 256 // claims that are read at once
@@ -262,7 +257,7 @@ func (k *keeper) submit(ctx context.Context) (again time.Duration) {
 // page reads the claims that come after a key.
 func (k *keeper) page(after string) (page []*Claim, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
-		for c, err := range duty.Decoded(drawerOf(t).All("w/", after), decodeClaim) {
+		for c, err := range drawerOf(t).claims(after) {
 			if err != nil || len(page) == submitPage {
 				return err
 			}
@@ -341,7 +336,7 @@ func (k *keeper) settle(c *Claim, q *transfer.Request, refused *transfer.Error) 
 			s.Last = c.Transfer
 		}
 		s.remember(Past{N: c.N, At: c.At, Transfer: c.Transfer, Done: k.Clock.Now().UTC(), Error: refused})
-		if err := d.put(s); err != nil || refused == nil {
+		if err := d.Save(s); err != nil || refused == nil {
 			return err
 		}
 		k.Log.Warn("scheduled transfer refused", "schedule", s.Name, "transfer", c.Transfer, "error", refused)

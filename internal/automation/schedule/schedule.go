@@ -60,9 +60,7 @@ type Put struct {
 }
 
 // Named names a schedule.
-type Named struct {
-	Name string `json:"name"`
-}
+type Named = duty.ByName
 
 // A Page asks for the schedules with names after one.
 type Page struct {
@@ -121,13 +119,8 @@ type Claim struct {
 
 const version = 1
 
-// CheckName refuses an invalid name of a schedule.
-func CheckName(name string) error {
-	if !transfer.IsName(name, 64, "_.-") {
-		return transfer.Errorf(transfer.KindUsage, "schedule name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
-	}
-	return nil
-}
+// NameOf is the name of a schedule that was given none.
+func NameOf(id transfer.ID) string { return id.String()[24:] }
 
 // ParsePut reads a Put and checks all of it.
 func ParsePut(data []byte) (*Put, error) {
@@ -138,7 +131,7 @@ func ParsePut(data []byte) (*Put, error) {
 	if err := json.Unmarshal(data, p); err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the schedule cannot be read: %w", err)
 	}
-	if err := CheckName(p.Name); err != nil {
+	if err := duty.CheckName("schedule", p.Name); err != nil {
 		return nil, err
 	}
 	if p.Missed != MissedOnce && p.Missed != MissedSkip {
@@ -157,50 +150,32 @@ func ParsePut(data []byte) (*Put, error) {
 	return p, cmp.Or(p.Request.Check(), variable.CheckPrograms(&p.Request))
 }
 
+// due is the plan of the words of a Put, for an agent that is asked at a time.
+func (p *Put) due(asked time.Time) (err error) {
+	if p.Words != nil {
+		p.Plan, err = p.Words.Plan(asked, ZoneOfHost)
+	}
+	return err
+}
+
 // A drawer is the schedules' part of the ledger. s/NAME has a schedule and its status, and r/NAME its request. w/ID has
 // a claim that waits to be submitted, by the transfer's ID, the oldest first.
-type drawer struct{ ledger.Drawer }
+type drawer struct{ duty.Store[*Schedule] }
 
-func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "schedule")} }
-
-func decode[T any](data []byte, version func(*T) int) (*T, error) {
-	v := new(T)
-	if err := json.Unmarshal(data, v); err != nil {
-		return nil, transfer.Errorf(transfer.KindInternal, "the ledger has a schedule that cannot be read: %w", err)
-	}
-	if got := version(v); got != 1 {
-		return nil, transfer.Errorf(transfer.KindVersion, "the ledger has a schedule of version %d; this is version 1", got)
-	}
-	return v, nil
+func drawerOf(t *ledger.Tx) drawer {
+	return drawer{duty.Store[*Schedule]{Drawer: ledger.DrawerOf(t, "schedule"), Prefix: "s/", Decode: duty.Decoder("schedule", version, func(s *Schedule) int { return s.V })}}
 }
 
-func decodeSchedule(data []byte) (*Schedule, error) {
-	return decode(data, func(s *Schedule) int { return s.V })
+// claims are the claims with keys after one; "": all.
+func (d drawer) claims(after string) iter.Seq2[*Claim, error] {
+	return duty.Decoded(d.All("w/", after), duty.Decoder("schedule", version, func(c *Claim) int { return c.V }))
 }
-
-func decodeClaim(data []byte) (*Claim, error) { return decode(data, func(c *Claim) int { return c.V }) }
-
-// get is the schedule of a name; nil where there is none.
-func (d drawer) get(name string) (*Schedule, error) {
-	data := d.Get("s/" + name)
-	if data == nil {
-		return nil, nil
-	}
-	return decodeSchedule(data)
-}
-
-func (d drawer) put(s *Schedule) error { return d.Put("s/"+s.Name, wire.Marshal(s)) }
 
 // Owner is the principal of the schedule.
 func (s *Schedule) Owner() string { return s.Principal }
 
-// all are the schedules with names after one.
-func (d drawer) all(after string) iter.Seq2[*Schedule, error] {
-	if after != "" {
-		after = "s/" + after
-	}
-	return duty.Decoded(d.All("s/", after), decodeSchedule)
-}
+// Key is the name of the schedule.
+func (s *Schedule) Key() string { return s.Name }
 
 // remove forgets a schedule, with its claims that wait.
 func (d drawer) remove(name string) error {
@@ -209,17 +184,16 @@ func (d drawer) remove(name string) error {
 			return err
 		}
 	}
-	var keys []string
+	var gone []*Claim
 	var err error
-	for key, value := range d.All("w/", "") {
-		c, bad := decodeClaim(value)
+	for c, bad := range d.claims("") {
 		if bad == nil && c.Name == name {
-			keys = append(keys, key)
+			gone = append(gone, c)
 		}
 		err = errors.Join(err, bad)
 	}
-	for _, key := range keys {
-		err = errors.Join(err, d.Delete(key))
+	for _, c := range gone {
+		err = errors.Join(err, d.unclaim(c))
 	}
 	return err
 }
@@ -230,7 +204,7 @@ func (d drawer) unclaim(c *Claim) error { return d.Delete("w/" + c.Transfer.Stri
 
 // of is the schedule of a claim; nil where it was removed, or is another one by now.
 func (d drawer) of(c *Claim) (*Schedule, error) {
-	s, err := d.get(c.Name)
+	s, err := d.Load(c.Name)
 	if s != nil && s.ID != c.Schedule {
 		s = nil
 	}

@@ -195,3 +195,13 @@ func moment(flag, s string, now, after time.Time, zone *time.Location) (at time.
 	at = at.UTC()
 	return at, at.In(zone).Format(wallForm), nil
 }
+
+// IsLocal reports whether a text is a time of day, or a date and time without a zone.
+func IsLocal(s string) bool {
+	for _, form := range append([]string{"15:04", "15:04:05"}, localForms...) {
+		if _, err := time.Parse(form, s); err == nil {
+			return true
+		}
+	}
+	return false
+}

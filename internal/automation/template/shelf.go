@@ -33,9 +33,7 @@ type Put struct {
 }
 
 // Named names a template.
-type Named struct {
-	Name string `json:"name"`
-}
+type Named = duty.ByName
 
 // A Page asks for the templates with names after one.
 type Page struct {
@@ -80,29 +78,20 @@ func (s shelf) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Needs: transfer.AuthSource, Answer: s.list}, AskGet: {Needs: transfer.AuthSource, Answer: s.show}}
 }
 
-func drawerOf(t *ledger.Tx) ledger.Drawer { return ledger.DrawerOf(t, "template") }
+// templates has the templates in the ledger, each under its name.
+type templates = duty.Store[*Template]
 
-// get is the template of a name; nil where there is none.
-func get(d ledger.Drawer, name string) (*Template, error) {
-	data := d.Get(name)
-	if data == nil {
-		return nil, nil
-	}
-	return read(data)
+func drawerOf(t *ledger.Tx) templates {
+	return templates{Drawer: ledger.DrawerOf(t, "template"), Decode: duty.Decoder("template", version, func(*Template) int { return version })}
 }
 
-func read(data []byte) (*Template, error) {
-	t := &Template{}
-	if err := json.Unmarshal(data, t); err != nil {
-		return nil, transfer.Errorf(transfer.KindInternal, "the ledger has a template that cannot be read: %w", err)
-	}
-	return t, nil
-}
+// Key is the name of the template.
+func (t *Template) Key() string { return t.Name }
 
 func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
-	var p Put
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "the template cannot be read: %w", err)
+	p, err := duty.Body[Put](body, "the template")
+	if err != nil {
+		return nil, err
 	}
 	t, err := Parse(p.Template)
 	if err != nil {
@@ -112,22 +101,22 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 		return nil, transfer.Errorf(transfer.KindUsage, "the template is for agent %s; this is %s", t.Request.Source, s.Agent)
 	}
 	d := drawerOf(tx)
-	old, err := get(d, t.Name)
+	old, err := d.Load(t.Name)
 	switch {
 	case err != nil:
 		return nil, err
 	case old == nil:
-		err = duty.Room(&s.Desk, "template", who.Principal, MaxTemplates, duty.Decoded(d.All("", ""), read))
+		err = duty.Room(&s.Desk, "template", who.Principal, MaxTemplates, d.From(""))
 	case !p.Redefine:
 		err = transfer.Errorf(transfer.KindConflict, "%s has a template %s already", s.Agent, t.Name).WithHint("--redefine puts this one in its place")
-	case old.Principal != who.Principal:
-		err = s.May(who.Principal, transfer.AuthOperate)
+	default:
+		err = s.MayChange(who, old.Principal, transfer.AuthNone)
 	}
 	if err != nil {
 		return nil, err
 	}
 	t.Origin, t.Originator, t.Made = who.Origin, &who.Originator, s.Clock.Now().UTC()
-	if err := d.Put(t.Name, wire.Marshal(t)); err != nil {
+	if err := d.Save(t); err != nil {
 		return nil, err
 	}
 	return t.line(), s.noteChange(tx, t, who, "has the template "+t.Name)
@@ -135,36 +124,19 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 
 func (s shelf) noteChange(tx *ledger.Tx, t *Template, who duty.Caller, text string) error {
 	s.Log.Info("templates changed", "template", t.Name, "principal", who.Principal)
-	return s.Note(tx, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: s.Agent, Destination: t.Request.Destination,
-		Principal: who.Principal, Originator: &who.Originator, Text: text, Vouched: audit.Vouched{Author: who.Author}})
-}
-
-// named is the template that a body names.
-func (s shelf) named(d ledger.Drawer, body json.RawMessage) (*Template, error) {
-	var b Named
-	if err := json.Unmarshal(body, &b); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "the name of a template cannot be read: %w", err)
-	}
-	if err := CheckName(b.Name); err != nil {
-		return nil, err
-	}
-	t, err := get(d, b.Name)
-	if err == nil && t == nil {
-		err = transfer.Errorf(transfer.KindNotFound, "%s has no template %s", s.Agent, b.Name).WithHint("`ferry template ls` lists them")
-	}
-	return t, err
+	r := who.Changed(text)
+	r.Role, r.Source, r.Destination = audit.RoleSource, s.Agent, t.Request.Destination
+	return s.Note(tx, r)
 }
 
 func (s shelf) remove(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	d := drawerOf(tx)
-	t, err := s.named(d, body)
+	t, err := d.Named(&s.Desk, "template", body)
 	if err != nil {
 		return nil, err
 	}
-	if t.Principal != who.Principal {
-		if err := s.May(who.Principal, transfer.AuthOperate); err != nil {
-			return nil, err
-		}
+	if err := s.MayChange(who, t.Principal, transfer.AuthNone); err != nil {
+		return nil, err
 	}
 	if err := d.Delete(t.Name); err != nil {
 		return nil, err
@@ -172,32 +144,19 @@ func (s shelf) remove(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any
 	return t.line(), s.noteChange(tx, t, who, "has no template "+t.Name+" any more")
 }
 
-func (s shelf) show(_ duty.Caller, body json.RawMessage) (answer any, err error) {
-	err = s.Ledger.View(func(tx *ledger.Tx) error {
-		t, err := s.named(drawerOf(tx), body)
-		answer = t
-		return err
-	})
-	return answer, err
+func (s shelf) show(_ duty.Caller, body json.RawMessage) (any, error) {
+	return ledger.Read(s.Ledger, func(tx *ledger.Tx) (any, error) { return drawerOf(tx).Named(&s.Desk, "template", body) })
 }
 
 func (s shelf) list(_ duty.Caller, body json.RawMessage) (any, error) {
-	var p Page
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, transfer.Errorf(transfer.KindMalformed, "the question about templates cannot be read: %w", err)
+	p, err := duty.Body[Page](body, "the question about templates")
+	if err != nil {
+		return nil, err
 	}
 	l := Listed{Templates: []Line{}}
-	err := s.Ledger.View(func(tx *ledger.Tx) error {
-		for t, err := range duty.Decoded(drawerOf(tx).All("", p.After), read) {
-			if err != nil {
-				return err
-			}
-			if l.More = len(l.Templates) == listPage; l.More {
-				return nil
-			}
-			l.Templates = append(l.Templates, t.line())
-		}
-		return nil
+	err = s.Ledger.View(func(tx *ledger.Tx) (err error) {
+		l.More, err = duty.Page(drawerOf(tx).From(p.After), listPage, func(t *Template) { l.Templates = append(l.Templates, t.line()) })
+		return err
 	})
 	return l, err
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"ferry/internal/automation/duty"
 	"ferry/internal/automation/variable"
 	"ferry/internal/security/word"
 	"ferry/internal/transfer"
@@ -78,12 +79,7 @@ type Param struct {
 }
 
 // CheckName refuses an invalid name of a template.
-func CheckName(name string) error {
-	if !transfer.IsName(name, 64, "_.-") {
-		return transfer.Errorf(transfer.KindUsage, "template name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
-	}
-	return nil
-}
+func CheckName(name string) error { return duty.CheckName("template", name) }
 
 // New makes a template of a request, with a parameter for each variable in it. defaults are K=V; a K alone
 // says that there is a parameter.

@@ -252,23 +252,23 @@ func TestShelf(t *testing.T) {
 	refused("made", w.put("ann", made(t), false), transfer.KindNone)
 	refused("made again", w.put("ann", made(t), false), transfer.KindConflict)
 	w.start()
-	got, err := ask[Template](w, AskGet, Named{"daily"})
+	got, err := ask[Template](w, AskGet, Named{Name: "daily"})
 	refused("asked for", err, transfer.KindNone)
 	if got.Principal != "ann" || got.Made.IsZero() || len(got.Params) != 2 || got.Request.Items[1].Source != transfer.File("fixed\xff") {
 		t.Errorf("kept is %+v", got)
 	}
 	refused("bob makes it anew", w.put("bob", made(t), true), transfer.KindDenied)
-	refused("bob removes it", w.command("bob", CommandRemove, Named{"daily"}), transfer.KindDenied)
+	refused("bob removes it", w.command("bob", CommandRemove, Named{Name: "daily"}), transfer.KindDenied)
 	refused("ann makes it anew", w.put("ann", made(t), true), transfer.KindNone)
 	refused("an operator makes it anew", w.put("carol", made(t), true), transfer.KindNone)
 	other := made(t)
 	other.Request.Source = "GAMMA"
 	refused("another agent's", w.put("ann", other, false), transfer.KindUsage)
 	refused("no template", w.command("ann", CommandPut, Put{Template: json.RawMessage(`{"v":2}`)}), transfer.KindUsage)
-	_, err = ask[Template](w, AskGet, Named{"none"})
+	_, err = ask[Template](w, AskGet, Named{Name: "none"})
 	refused("none", err, transfer.KindNotFound)
-	refused("an operator removes it", w.command("ann", CommandRemove, Named{"daily"}), transfer.KindNone)
-	refused("it is gone", w.command("ann", CommandRemove, Named{"daily"}), transfer.KindNotFound)
+	refused("an operator removes it", w.command("ann", CommandRemove, Named{Name: "daily"}), transfer.KindNone)
+	refused("it is gone", w.command("ann", CommandRemove, Named{Name: "daily"}), transfer.KindNotFound)
 	if len(w.Notes) != 4 {
 		t.Errorf("the audit has %d records, not 4", len(w.Notes))
 	}

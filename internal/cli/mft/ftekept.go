@@ -16,6 +16,7 @@ import (
 	clitemplate "ferry/internal/cli/template"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
@@ -27,7 +28,7 @@ func (r *fteRun) schedule(d *mftxml.Document) error {
 		return transfer.Errorf(transfer.KindUsage, "-w waits for the end of a transfer, and with -ss none begins now")
 	}
 	id := transfer.NewID(time.Now())
-	put, err := schedule.FromDocument(d, id)
+	put, err := translate.Schedule(d, id)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
@@ -83,7 +84,7 @@ func (r *fteRun) createMonitor() error {
 	if file := r.Get("ox"); file != "" {
 		return r.write(d, file)
 	}
-	c, err := monitor.FromDocument(d)
+	c, err := translate.Monitor(d)
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func fileOf(dir string, d *monitor.Definition) (string, error) {
 
 // writeMonitor writes a monitor's definition as XML.
 func (r *fteRun) writeMonitor(m *monitor.Shown, file string) error {
-	text, err := m.Definition.XML()
+	text, err := translate.MonitorXML(&m.Definition)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	clitemplate "ferry/internal/cli/template"
 	"ferry/internal/client"
 	mftconfig "ferry/internal/mft/config"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -75,7 +76,7 @@ func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*keptThing, 
 	t := &keptThing{file: d.File}
 	switch {
 	case doc.Monitor != nil:
-		c, err := monitor.FromDocument(doc)
+		c, err := translate.Monitor(doc)
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +87,7 @@ func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*keptThing, 
 		if err != nil {
 			return nil, err
 		}
-		kept, err := template.FromDocument(doc, later)
+		kept, err := translate.Template(doc, later)
 		if err != nil {
 			return nil, err
 		}

@@ -7,9 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ferry/internal/automation/managedcall"
 	"ferry/internal/automation/monitor"
-	"ferry/internal/automation/schedule"
 	clicall "ferry/internal/cli/call"
 	"ferry/internal/cli/follow"
 	climonitor "ferry/internal/cli/monitor"
@@ -21,6 +19,7 @@ import (
 	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -100,7 +99,7 @@ func submitCall(f *request.Flags, cmd *cobra.Command, doc *mftxml.Document, id t
 	if f.DryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of a transfer, and the document has a program run")
 	}
-	p, err := managedcall.FromDocument(doc, id)
+	p, err := translate.Call(doc, id)
 	if err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func submitKept(f *request.Flags, cmd *cobra.Command, doc *mftxml.Document, id t
 	q := &session.Query{Network: f.Network, JSON: f.JSON, Timeout: cancelTime, Who: doc.Originator()}
 	switch {
 	case doc.Monitor != nil:
-		c, err := monitor.FromDocument(doc)
+		c, err := translate.Monitor(doc)
 		if err != nil {
 			return err
 		}
@@ -134,7 +133,7 @@ func submitKept(f *request.Flags, cmd *cobra.Command, doc *mftxml.Document, id t
 	if err := clitemplate.NameZone(doc.Transfer.Schedule); err != nil {
 		return err
 	}
-	put, err := schedule.FromDocument(doc, id)
+	put, err := translate.Schedule(doc, id)
 	if err != nil {
 		return err
 	}

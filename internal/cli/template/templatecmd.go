@@ -17,6 +17,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
@@ -319,12 +320,7 @@ func LaterOf(s *mftxml.Schedule) (*template.Later, error) {
 	if err := NameZone(s); err != nil {
 		return nil, err
 	}
-	words, err := schedule.WordsOf(s)
-	if err != nil {
-		return nil, err
-	}
-	later := template.Later(*words)
-	return &later, nil
+	return translate.Later(s)
 }
 
 // laterText describes the begin and the repetitions of a scheduled send from a template.

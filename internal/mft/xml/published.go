@@ -99,27 +99,15 @@ func speech(s string) string {
 	}, s)
 }
 
-// Actions of a MonitorLog and a ScheduleLog. MQ MFT lacks the actions marked as Ferry's.
-const (
-	MonitorCreate    = "create"
-	MonitorRedefine  = "redefine" // Ferry's
-	MonitorStart     = "start"
-	MonitorStop      = "stop"
-	MonitorDelete    = "delete"
-	MonitorClear     = "clear"            // Ferry's: its history
-	MonitorTriggered = "triggerSatisfied" // and a transfer was submitted
-	MonitorFailed    = "triggerFail"      // and no transfer can be submitted
-	ScheduleSubmit   = "submit"           // the schedule was made
-	ScheduleDelete   = "delete"
-	ScheduleSkipped  = "skipped" // times were missed
-	ScheduleExpired  = "expire"  // its last time has come
-)
+// MonitorTriggered is the action of a KeptLog of a monitor after a trigger has submitted a transfer. Package audit has the
+// other actions.
+const MonitorTriggered = "triggerSatisfied"
 
 // A KeptLog is an event of a monitor or of a schedule:
 //
 //	monitorLog               version, monitorName, referenceId: the transfer that was submitted
 //	  originator             hostName, userID, mqmdUserID
-//	  action                 time; see MonitorCreate and the others
+//	  action                 time; see audit.Kept and MonitorTriggered
 //	  monitorAgent           agent
 //	  status                 resultCode, supplement
 //	  jobDetails             name

@@ -13,6 +13,7 @@ import (
 	"ferry/internal/security/trust"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -116,10 +117,7 @@ func (k *Keeper) subject() string {
 // Again asks the authority at once for documents that were published while the connection was lost. The authority
 // publishes them again only later.
 func (k *Keeper) Again() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
+	wake.Up(k.wake)
 }
 
 // heard takes a document that was published, or asked for.

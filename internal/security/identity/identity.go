@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"ferry/internal/security/keyfile"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 )
 
@@ -297,10 +298,7 @@ func (i *Identity) Trusting(hashes []string) {
 	hashes = slices.Clone(hashes)
 	i.told.Store(&hashes)
 	if i.outdated() {
-		select {
-		case i.soon <- struct{}{}:
-		default:
-		}
+		wake.Up(i.soon)
 	}
 }
 

@@ -2,7 +2,11 @@
 // one queue for all, a speaker without rights had delayed and displaced the messages of all others.
 package turns
 
-import "sync"
+import (
+	"sync"
+
+	"ferry/internal/sys/wake"
+)
 
 // A Round has messages of speakers. It gives one message of each speaker after the other, and those of one speaker in
 // their order. The zero value is empty. It is not safe for concurrent use.
@@ -86,10 +90,7 @@ func (q *Queue[M]) Add(from string, size int, m M) bool {
 	q.of[from] += size
 	q.held += size
 	q.count++
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	wake.Up(q.wake)
 	return true
 }
 

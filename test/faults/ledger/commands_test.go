@@ -22,7 +22,7 @@ const perStage = 100
 // once and runs once, and a command takes effect once.
 func TestCampaignCommands(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "commands", What: "each command 2 to 50 times, in any order, over restarts, after the ledger's retention and with clocks set back",
-		Unit: "commands", Full: 10000, Short: 500, Packages: []string{"internal/agent", "internal/ledger", "internal/sender", "internal/receiver", "internal/wire", "internal/transfer"}},
+		Unit: "commands", Full: 10000, Short: 500, Packages: []string{"internal/agent", "internal/agent/scheduler", "internal/ledger", "internal/sender", "internal/receiver", "internal/wire", "internal/transfer"}},
 		func(t *testing.T, c *campaign.C) {
 			for n := 0; n < c.Count; n += perStage {
 				seed := c.Seed + uint64(n)

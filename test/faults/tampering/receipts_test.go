@@ -34,7 +34,7 @@ import (
 func TestCampaignReceipts(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "receipts", Unit: "liars", Full: 40, Short: 4,
 		What:     "coordinations with the network's own identity that receipt audit records which they do not keep, with no proof or a false one, and an honest one after them",
-		Packages: []string{"internal/audit", "internal/audit/witness", "internal/agent", "internal/coordination", "internal/ledger"}},
+		Packages: []string{"internal/audit", "internal/audit/witness", "internal/agent", "internal/agent/outbox", "internal/coordination", "internal/ledger"}},
 		func(t *testing.T, c *campaign.C) {
 			c.Beside(t, 4, lied)
 		})

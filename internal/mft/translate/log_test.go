@@ -1,4 +1,4 @@
-package audit
+package translate
 
 import (
 	"encoding/xml"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/audit"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
@@ -40,8 +41,8 @@ func elements(t testing.TB, text []byte) (all []string) {
 	}
 }
 
-func ofTransfer(event Event, fill func(*Record)) *Record {
-	r := &Record{Agent: "ALPHA", Role: RoleSource, Event: event, Transfer: transfer.NewID(time.Unix(1_700_000_000, 0)), Time: time.Date(2026, 3, 2, 12, 0, 0, 5e6, time.UTC),
+func ofTransfer(event audit.Event, fill func(*audit.Record)) *audit.Record {
+	r := &audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Event: event, Transfer: transfer.NewID(time.Unix(1_700_000_000, 0)), Time: time.Date(2026, 3, 2, 12, 0, 0, 5e6, time.UTC),
 		Source: "ALPHA", Destination: "BETA", Originator: &transfer.Originator{User: "ann", Host: "desk"}, Principal: "ann%40box", Job: "nightly", Meta: map[string]string{"k": "v"}}
 	fill(r)
 	return r
@@ -52,27 +53,27 @@ func TestRecordsInXML(t *testing.T) {
 	head := []string{"sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "originator", "hostName: desk", "userID: ann", "mqmdUserID: ann%40box",
 		"metaData key=com.ibm.wmqfte.JobName: nightly", "metaData key=com.ibm.wmqfte.SourceAgent: ALPHA", "metaData key=k: v"}
 	for _, c := range []struct {
-		r    *Record
+		r    *audit.Record
 		want []string
 	}{
-		{ofTransfer(Started, func(*Record) {}), []string{"action time=2026-03-02T12:00:00.005Z: started", "transferSet"}},
-		{ofTransfer(Items, func(r *Record) {
+		{ofTransfer(audit.Started, func(*audit.Record) {}), []string{"action time=2026-03-02T12:00:00.005Z: started", "transferSet"}},
+		{ofTransfer(audit.Items, func(r *audit.Record) {
 			r.Items = []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/a", Source: "/out/a", Size: 7, Digest: "md5:ab"}, {Type: transfer.ItemDir, Path: "/in/d"},
 				{Type: transfer.ItemFile, Path: "/in/b\x01", Source: "/out/b\xff", Err: transfer.Errorf(transfer.KindExists, "it is there")},
 				{Type: transfer.ItemFile, Path: "/in/s", Source: "/out/s", Err: transfer.Errorf(transfer.KindSkipped, "it stays")},
 				{Type: transfer.ItemBad, Path: "/out/none", Err: transfer.Errorf(transfer.KindMissing, "it is not there")}}
 		}), []string{"action time=2026-03-02T12:00:00.005Z: progress", "item", "source type=file", "file size=7: /out/a", "checksum method=md5: ab", "destination type=file", "file size=7: /in/a",
 			"status resultCode=0", `file size=0: /out/b%FF`, `file size=0: /in/b%01`, "status resultCode=40", "supplement: it is there", "supplement: it stays", "file size=0: /out/none"}},
-		{ofTransfer(Completed, func(r *Record) {
+		{ofTransfer(audit.Completed, func(r *audit.Record) {
 			r.State, r.Code, r.Counts = transfer.Partial, 20, &transfer.Counts{Items: 3, Files: 2, FilesFailed: 1, Bytes: 70, Warnings: 4}
 		}), []string{"action time=2026-03-02T12:00:00.005Z: completed", "status resultCode=20", "supplement: partial", "transferSet total=3 bytesSent=70", "numFileFailures: 1", "numFileWarnings: 4"}},
-		{ofTransfer(Failed, func(r *Record) {
+		{ofTransfer(audit.Failed, func(r *audit.Record) {
 			r.State, r.Code, r.Error = transfer.Failed, 40, transfer.Errorf(transfer.KindMissing, "x <&>")
 		}),
 			[]string{"action time=2026-03-02T12:00:00.005Z: completed", "status resultCode=40", "supplement: failed: x <&>"}},
-		{ofTransfer(Cancelled, func(r *Record) { r.State, r.Code = transfer.Cancelled, 41 }), []string{"action time=2026-03-02T12:00:00.005Z: cancelled", "status resultCode=41"}},
+		{ofTransfer(audit.Cancelled, func(r *audit.Record) { r.State, r.Code = transfer.Cancelled, 41 }), []string{"action time=2026-03-02T12:00:00.005Z: cancelled", "status resultCode=41"}},
 	} {
-		all := c.r.MFT()
+		all := Logs(c.r)
 		if len(all) != 1 {
 			t.Errorf("%s is %d documents", c.r.Event, len(all))
 			continue
@@ -88,17 +89,17 @@ func TestRecordsInXML(t *testing.T) {
 			t.Errorf("it begins with %q", got[0])
 		}
 	}
-	for name, r := range map[string]*Record{
-		"what a destination says": ofTransfer(Items, func(r *Record) { r.Role, r.Agent = RoleDestination, "BETA" }),
-		"what its destination says": ofTransfer(Items, func(r *Record) {
-			r.Role, r.Destination, r.Items = RoleDestination, "ALPHA", []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/a"}}
+	for name, r := range map[string]*audit.Record{
+		"what a destination says": ofTransfer(audit.Items, func(r *audit.Record) { r.Role, r.Agent = audit.RoleDestination, "BETA" }),
+		"what its destination says": ofTransfer(audit.Items, func(r *audit.Record) {
+			r.Role, r.Destination, r.Items = audit.RoleDestination, "ALPHA", []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/a"}}
 		}),
-		"what another agent says": ofTransfer(Started, func(r *Record) { r.Agent = "GAMMA" }),
-		"an acceptance":           ofTransfer(Accepted, func(*Record) {}),
-		"no transfer":             ofTransfer(Failed, func(r *Record) { r.Transfer = transfer.ID{} }),
-		"directories alone":       ofTransfer(Items, func(r *Record) { r.Items = []transfer.Outcome{{Type: transfer.ItemDir, Path: "d"}} }),
+		"what another agent says": ofTransfer(audit.Started, func(r *audit.Record) { r.Agent = "GAMMA" }),
+		"an acceptance":           ofTransfer(audit.Accepted, func(*audit.Record) {}),
+		"no transfer":             ofTransfer(audit.Failed, func(r *audit.Record) { r.Transfer = transfer.ID{} }),
+		"directories alone":       ofTransfer(audit.Items, func(r *audit.Record) { r.Items = []transfer.Outcome{{Type: transfer.ItemDir, Path: "d"}} }),
 	} {
-		if all := r.MFT(); len(all) != 0 {
+		if all := Logs(r); len(all) != 0 {
 			t.Errorf("%s is published: %+v", name, all)
 		}
 	}
@@ -106,30 +107,30 @@ func TestRecordsInXML(t *testing.T) {
 
 // A source's records of calls, monitors and schedules give documents beside those.
 func TestWhatIsKeptInXML(t *testing.T) {
-	kept := func(kind, name, done string) func(*Record) {
-		return func(r *Record) {
-			r.Kept, r.Transfer, r.Text, r.Meta = &Kept{kind, name, done}, transfer.ID{}, "it is so", nil
+	kept := func(kind, name, done string) func(*audit.Record) {
+		return func(r *audit.Record) {
+			r.Kept, r.Transfer, r.Text, r.Meta = &audit.Kept{Kind: kind, Name: name, Done: done}, transfer.ID{}, "it is so", nil
 		}
 	}
-	ran := func(r *Record) {
+	ran := func(r *audit.Record) {
 		r.Program, r.State, r.Code, r.Destination = &transfer.Ran{At: transfer.ManagedCall, Name: "load.sh", Args: []string{"a <b>", "c\n"}, Attempt: 2, Code: 3, Output: "one\r\ntwo\x01\n"}, transfer.Failed, 40, ""
 		r.Error = transfer.Errorf(transfer.KindProgram, "it failed")
 	}
 	by := []string{"hostName: desk", "userID: ann", "mqmdUserID: ann%40box"}
 	for _, c := range []struct {
-		r     *Record
+		r     *audit.Record
 		about string
 		want  []string
 	}{
-		{ofTransfer(Changed, kept(KeptMonitor, "A.B", "create")), "monitor-A%2EB", []string{"monitorLog version=6.00 monitorName=A.B", "action time=2026-03-02T12:00:00.005Z: create", "monitorAgent agent=ALPHA",
+		{ofTransfer(audit.Changed, kept(audit.KeptMonitor, "A.B", "create")), "monitor-A%2EB", []string{"monitorLog version=6.00 monitorName=A.B", "action time=2026-03-02T12:00:00.005Z: create", "monitorAgent agent=ALPHA",
 			"status resultCode=0", "supplement: it is so", "jobDetails", "name: nightly"}},
-		{ofTransfer(Changed, kept(KeptSchedule, "daily", "submit")), "schedule-DAILY", []string{"schedulelog version=6.00 ID=daily", "action time=2026-03-02T12:00:00.005Z: submit", "sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "job", "name: nightly"}},
-		{ofTransfer(Submitted, func(r *Record) { r.Meta = map[string]string{MonitorMeta: "M"} }), "monitor-M", []string{"action time=2026-03-02T12:00:00.005Z: triggerSatisfied"}},
-		{ofTransfer(Ran, ran), "", []string{"action time=2026-03-02T12:00:00.005Z: completed", "agent agent=ALPHA", "status resultCode=40", "command name=load.sh type=executable", "argument: a <b>", "argument: c%0A",
+		{ofTransfer(audit.Changed, kept(audit.KeptSchedule, "daily", "submit")), "schedule-DAILY", []string{"schedulelog version=6.00 ID=daily", "action time=2026-03-02T12:00:00.005Z: submit", "sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "job", "name: nightly"}},
+		{ofTransfer(audit.Submitted, func(r *audit.Record) { r.Meta = map[string]string{audit.MonitorMeta: "M"} }), "monitor-M", []string{"action time=2026-03-02T12:00:00.005Z: triggerSatisfied"}},
+		{ofTransfer(audit.Ran, ran), "", []string{"action time=2026-03-02T12:00:00.005Z: completed", "agent agent=ALPHA", "status resultCode=40", "command name=load.sh type=executable", "argument: a <b>", "argument: c%0A",
 			"callResult outcome=failure retries=1 returnCode=3 type=executable", "stdout: one\ntwo?", "error: it failed", "metaData key=k: v", "name: nightly"}},
-		{ofTransfer(Ran, func(r *Record) { ran(r); r.State, r.Code = "", 0 }), "", []string{"action time=2026-03-02T12:00:00.005Z: progress"}},
+		{ofTransfer(audit.Ran, func(r *audit.Record) { ran(r); r.State, r.Code = "", 0 }), "", []string{"action time=2026-03-02T12:00:00.005Z: progress"}},
 	} {
-		about, text := c.r.MFTKept()
+		about, text := Kept(c.r)
 		if c.about == "" {
 			c.about = c.r.Transfer.String()
 		}
@@ -139,26 +140,26 @@ func TestWhatIsKeptInXML(t *testing.T) {
 				t.Errorf("%s does not have %q:\n%s", c.about, want, text)
 			}
 		}
-		if about != c.about || len(c.r.MFT()) > 0 {
+		if about != c.about || len(Logs(c.r)) > 0 {
 			t.Errorf("it is published of %s, not %s", about, c.about)
 		}
 	}
-	if got := elements(t, second(ofTransfer(Submitted, func(r *Record) { r.Meta = map[string]string{MonitorMeta: "M"} }).MFTKept())); !strings.HasPrefix(got[0], "monitorLog version=6.00 monitorName=M referenceId=4645") {
+	if got := elements(t, second(Kept(ofTransfer(audit.Submitted, func(r *audit.Record) { r.Meta = map[string]string{audit.MonitorMeta: "M"} })))); !strings.HasPrefix(got[0], "monitorLog version=6.00 monitorName=M referenceId=4645") {
 		t.Errorf("it begins with %q", got[0])
 	}
-	for name, r := range map[string]*Record{
-		"another agent's":      ofTransfer(Changed, func(r *Record) { kept(KeptMonitor, "A", "create")(r); r.Agent = "GAMMA" }),
-		"of an unknown kind":   ofTransfer(Changed, kept("x", "A", "create")),
-		"a change":             ofTransfer(Changed, func(*Record) {}),
-		"a transfer's program": ofTransfer(Ran, func(r *Record) { r.Program = &transfer.Ran{At: transfer.PreSource} }),
-		"of a retry of a trigger": ofTransfer(Submitted, func(r *Record) {
-			r.Meta, r.Request = map[string]string{MonitorMeta: "M"}, &RequestFacts{Parent: transfer.ID{1}}
+	for name, r := range map[string]*audit.Record{
+		"another agent's":      ofTransfer(audit.Changed, func(r *audit.Record) { kept(audit.KeptMonitor, "A", "create")(r); r.Agent = "GAMMA" }),
+		"of an unknown kind":   ofTransfer(audit.Changed, kept("x", "A", "create")),
+		"a change":             ofTransfer(audit.Changed, func(*audit.Record) {}),
+		"a transfer's program": ofTransfer(audit.Ran, func(r *audit.Record) { r.Program = &transfer.Ran{At: transfer.PreSource} }),
+		"of a retry of a trigger": ofTransfer(audit.Submitted, func(r *audit.Record) {
+			r.Meta, r.Request = map[string]string{audit.MonitorMeta: "M"}, &audit.RequestFacts{Parent: transfer.ID{1}}
 		}),
-		"what a destination says": ofTransfer(Submitted, func(r *Record) {
-			r.Meta, r.Role, r.Agent = map[string]string{MonitorMeta: "M"}, RoleDestination, "BETA"
+		"what a destination says": ofTransfer(audit.Submitted, func(r *audit.Record) {
+			r.Meta, r.Role, r.Agent = map[string]string{audit.MonitorMeta: "M"}, audit.RoleDestination, "BETA"
 		}),
 	} {
-		if about, text := r.MFTKept(); text != nil {
+		if about, text := Kept(r); text != nil {
 			t.Errorf("%s is published of %s: %s", name, about, text)
 		}
 	}
@@ -168,7 +169,7 @@ func second(_ string, text []byte) []byte { return text }
 
 // Many items give several documents, none of them large.
 func TestManyItemsInXML(t *testing.T) {
-	r := ofTransfer(Items, func(r *Record) {
+	r := ofTransfer(audit.Items, func(r *audit.Record) {
 		for n := range 1200 {
 			r.Items = append(r.Items, transfer.Outcome{Type: transfer.ItemFile, Path: transfer.Path(fmt.Sprintf("/in/%d", n)), Source: "/out"})
 		}
@@ -177,10 +178,10 @@ func TestManyItemsInXML(t *testing.T) {
 		}
 	})
 	items := 0
-	all := r.MFT()
+	all := Logs(r)
 	for _, l := range all {
 		items += len(l.Items)
-		if n := len(l.XML()); n > MaxBatch {
+		if n := len(l.XML()); n > audit.MaxBatch {
 			t.Errorf("a document has %d bytes", n)
 		}
 	}

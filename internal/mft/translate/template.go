@@ -1,15 +1,16 @@
-package template
+package translate
 
 import (
 	"time"
 
+	"ferry/internal/automation/template"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
 
-// FromDocument returns the template in a document of MQ MFT. Functions that Ferry's transfers do not have are refused
+// Template returns the template in a document. Functions that Ferry's transfers do not have are refused
 // by name. later is the schedule of the document, where it has one.
-func FromDocument(d *mftxml.Document, later *Later) (*Template, error) {
+func Template(d *mftxml.Document, later *template.Later) (*template.Template, error) {
 	if d.Template == nil {
 		return nil, transfer.Errorf(transfer.KindDocument, "the XML document is no template")
 	}
@@ -21,10 +22,20 @@ func FromDocument(d *mftxml.Document, later *Later) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := New(d.Template.Name, q, nil)
+	t, err := template.New(d.Template.Name, q, nil)
 	if err != nil {
 		return nil, err
 	}
 	t.Later = later
 	return t, t.Check()
+}
+
+// Later returns the schedule of a document for a template.
+func Later(s *mftxml.Schedule) (*template.Later, error) {
+	words, err := wordsOf(s)
+	if err != nil {
+		return nil, err
+	}
+	later := template.Later(*words)
+	return &later, nil
 }

@@ -1,14 +1,19 @@
-package agent
+// Package outbox sends the audit records of an agent's ledger to coordination, and is the agent as a witness of the audit
+// log. The ledger drops a record once coordination has it; with an identity, once coordination has proved that.
+package outbox
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/sys/clock"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -31,27 +36,63 @@ const (
 	compareRepeat = 8 * time.Second        // with the ledger: after twice the pause of before, and this at most
 )
 
-// An outbox sends the audit records of the ledger to coordination. With an identity it signs its batches, and keeps
-// receipted records until witnessing has a proof of them.
-type outbox struct {
-	*core
-	witness *witnessing // there once the ledger is
-	older   *older
+// Config is the configuration of an Outbox.
+type Config struct {
+	Agent    transfer.AgentName
+	Alone    bool // there is no coordination on this network
+	Pipe     bool // the agent is the standard input or output of a command
+	Conn     *qmgr.Conn
+	Ledger   *ledger.Ledger
+	Noted    <-chan struct{}                          // says that the outbox has grown
+	Note     func(t *ledger.Tx, r audit.Record) error // puts an audit record into the outbox
+	Register func(context.Context) error              // announces this run to coordination; the answer is compared with the ledger
+	Heard    func(last uint64)                        // takes the number of the last record that coordination has
+	Compared func() bool                              // reports whether coordination's log was compared with the ledger in this run
+	Resend   <-chan struct{}                          // says that the outbox has other numbers now
+	Changed  func()                                   // is called when Witness.Degraded has another result
+	Context  context.Context
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Quiet    *quiet.Log
+}
+
+// An Outbox sends the audit records of the ledger to coordination. With an identity it signs its batches, and keeps
+// receipted records until the witness has a proof of them.
+type Outbox struct {
+	cfg     Config
+	witness *Witness
 	receipt chan audit.Receipt
 	inbox   string // where coordination's receipts come
-	// register announces this run to coordination; the answer is compared with the ledger.
-	register func(context.Context) error
 }
 
-func newOutbox(c *core) *outbox {
-	return &outbox{core: c, receipt: make(chan audit.Receipt, 64), inbox: c.conn.NewInbox(wire.Coordination)}
+// New returns the outbox of an agent. It reads the memory of the witness from the ledger.
+func New(cfg Config) (*Outbox, error) {
+	w, err := newWitness(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Outbox{cfg: cfg, witness: w, receipt: make(chan audit.Receipt, 64), inbox: cfg.Conn.NewInbox(wire.Coordination)}, nil
 }
 
-// receipted takes coordination's receipt, on the inbox that the batches name.
-func (a *outbox) receipted(m qmgr.Message) {
+// Start runs the loops of the outbox and of its witness by run, until the context ends.
+func (a *Outbox) Start(run func(func())) {
+	run(a.loop)
+	if a.witness.key != nil {
+		run(a.witness.loop)
+	}
+}
+
+// Witness returns the agent as a witness of the audit log.
+func (a *Outbox) Witness() *Witness { return a.witness }
+
+// Inbox returns the subject where coordination's receipts come.
+func (a *Outbox) Inbox() string { return a.inbox }
+
+// Receipted takes coordination's receipt, on the inbox that the batches name.
+func (a *Outbox) Receipted(m qmgr.Message) {
 	r, err := audit.DecodeReceipt(m.Data)
-	if err != nil || r.Agent != a.cfg.Name || r.Incarnation != a.ledger.IncarnationText() || r.Index < 0 && r.Have > 0 {
-		a.quiet.Warn("audit receipt for another agent ignored", "error", err)
+	if err != nil || r.Agent != a.cfg.Agent || r.Incarnation != a.cfg.Ledger.IncarnationText() || r.Index < 0 && r.Have > 0 {
+		a.cfg.Quiet.Warn("audit receipt for another agent ignored", "error", err)
 		return
 	}
 	select {
@@ -61,7 +102,7 @@ func (a *outbox) receipted(m qmgr.Message) {
 }
 
 // loop sends the records in the outbox, a few batches ahead of the receipts.
-func (a *outbox) loop() {
+func (a *Outbox) loop() {
 	var next uint64  // record to send next
 	var sent uint64  // the last that was sent in this run
 	var have uint64  // the last that was receipted in this run
@@ -87,17 +128,17 @@ func (a *outbox) loop() {
 				pause = min(2*pause, receiptRepeat)
 				continue
 			}
-			a.older.hearLog(r.Last, "")
+			a.cfg.Heard(r.Last)
 			if r.Have > sent {
-				a.quiet.Warn("audit receipt for records that were not sent ignored", "have", r.Have, "sent", sent)
+				a.cfg.Quiet.Warn("audit receipt for records that were not sent ignored", "have", r.Have, "sent", sent)
 				continue
 			}
 			if r.Have <= have {
 				continue // a repeat, or of a batch that told coordination nothing that it could keep
 			}
 			if a.witness.receipted(r.Have) {
-				if err := a.ledger.Receipted(r.Have); err != nil {
-					a.log.Error("cannot clear audit outbox", "error", err)
+				if err := a.cfg.Ledger.Receipted(r.Have); err != nil {
+					a.cfg.Log.Error("cannot clear audit outbox", "error", err)
 				}
 			}
 			have = r.Have
@@ -107,38 +148,38 @@ func (a *outbox) loop() {
 				out = out[1:]
 			}
 			pause = receiptFirst
-			retry = a.cfg.Clock.Now().Add(pause + 4*a.conn.Delay())
+			retry = a.cfg.Clock.Now().Add(pause + 4*a.cfg.Conn.Delay())
 		case <-a.witness.lost:
-			a.quiet.Warn("coordination does not have audit records that it has receipted; they are sent again")
+			a.cfg.Quiet.Warn("coordination does not have audit records that it has receipted; they are sent again")
 			next, have, out = 0, 0, nil
-		case <-a.older.resend:
+		case <-a.cfg.Resend:
 			next, have, out = 0, 0, nil // they have other numbers now
-		case <-a.notes:
+		case <-a.cfg.Noted:
 			idle = settling
 		case <-t.C():
-		case <-a.ctx.Done():
+		case <-a.cfg.Context.Done():
 			return
 		}
-		if !a.older.compared.Load() {
+		if !a.cfg.Compared() {
 			if now := a.cfg.Clock.Now(); !now.Before(compare) {
-				_ = a.register(a.ctx) // tried again
+				_ = a.cfg.Register(a.cfg.Context) // tried again
 				wait = min(2*wait, compareRepeat)
 				compare = a.cfg.Clock.Now().Add(wait)
 			}
 			t.Reset(compareFirst)
 			continue
 		}
-		if a.ledger.Outbox() == 0 {
+		if a.cfg.Ledger.Outbox() == 0 {
 			t.Reset(idle)
 			continue
 		}
 		if now := a.cfg.Clock.Now(); !now.Before(retry) && len(out) > 0 {
 			next, out = 0, nil // no receipt came: again from the oldest
 			pause = min(2*pause, receiptRepeat)
-			retry = now.Add(pause + 4*a.conn.Delay())
+			retry = now.Add(pause + 4*a.cfg.Conn.Delay())
 		}
 		most := gather
-		if a.conn.Lag() > thinLag {
+		if a.cfg.Conn.Lag() > thinLag {
 			most = thinGather
 		}
 		if wait := most - a.cfg.Clock.Now().Sub(last); wait > 0 && wait <= most {
@@ -146,9 +187,9 @@ func (a *outbox) loop() {
 			continue
 		}
 		for len(out) < batchesAhead {
-			some, after, err := a.sendBatch(a.ctx, next, len(out) > 0)
+			some, after, err := a.sendBatch(a.cfg.Context, next, len(out) > 0)
 			if err != nil {
-				a.log.Debug("cannot send audit records; kept in the outbox", "error", err)
+				a.cfg.Log.Debug("cannot send audit records; kept in the outbox", "error", err)
 				break
 			}
 			if !some {
@@ -156,7 +197,7 @@ func (a *outbox) loop() {
 			}
 			failpoint.Hit("outbox.sent")
 			if len(out) == 0 {
-				retry = a.cfg.Clock.Now().Add(pause + 4*a.conn.Delay())
+				retry = a.cfg.Clock.Now().Add(pause + 4*a.cfg.Conn.Delay())
 			}
 			next, sent = after, max(sent, after-1)
 			out = append(out, after)
@@ -168,14 +209,14 @@ func (a *outbox) loop() {
 
 // refused logs the reason why coordination refuses a batch. Where coordination does not know the signing key, refused
 // sends it the key's binding. It reports whether the records can be sent again at once.
-func (a *outbox) refused(why string) bool {
+func (a *Outbox) refused(why string) bool {
 	if why != wire.RefusedKey || a.witness.key == nil {
-		a.quiet.Error("coordination refuses audit records; they are kept in the outbox", "reason", why)
+		a.cfg.Quiet.Error("coordination refuses audit records; they are kept in the outbox", "reason", why)
 		return false
 	}
-	err := a.witness.bind(a.ctx)
+	err := a.witness.bind(a.cfg.Context)
 	if err != nil {
-		a.quiet.Warn("cannot tell coordination which key signs the audit records of this agent", "error", err)
+		a.cfg.Quiet.Warn("cannot tell coordination which key signs the audit records of this agent", "error", err)
 	}
 	return err == nil
 }
@@ -197,13 +238,13 @@ func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64, most int)
 
 // sendBatch sends the records from a number on; where it may wait, only if they fill a
 // batch.
-func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent bool, after uint64, err error) {
-	most := qmgr.Batch(a.conn, batchBytes)
-	if a.conn.Lag() > thinLag {
+func (a *Outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent bool, after uint64, err error) {
+	most := qmgr.Batch(a.cfg.Conn, batchBytes)
+	if a.cfg.Conn.Lag() > thinLag {
 		most = min(most, thinBatch)
 	}
 
-	b, after, err := nextBatch(a.ledger, a.cfg.Name, from, most)
+	b, after, err := nextBatch(a.cfg.Ledger, a.cfg.Agent, from, most)
 	if err != nil || len(b.Records) == 0 {
 		return false, from, err
 	}
@@ -219,15 +260,15 @@ func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 		return false, from, err
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.conn.Delay()+errands.Slowest(len(data)))
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second+8*a.cfg.Conn.Delay()+errands.Slowest(len(data)))
 	defer cancel()
-	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
+	return true, after, a.cfg.Conn.Enqueue(ctx, wire.EventSubject(a.cfg.Agent), "", data)
 }
 
-// flush sends the records that are left when the agent stops. Coordination may then have them in the log before the
+// Flush sends the records that are left when the agent stops. Coordination may then have them in the log before the
 // agent is up again.
-func (a *outbox) flush() {
-	if a.ledger == nil || a.ledger.Outbox() == 0 || !a.older.compared.Load() {
+func (a *Outbox) Flush() {
+	if a.cfg.Ledger.Outbox() == 0 || !a.cfg.Compared() {
 		return
 	}
 
@@ -246,10 +287,9 @@ func (a *outbox) flush() {
 // An Appender makes a batch durable in an audit log, and returns the receipt of the log.
 type Appender func(audit.Batch) (audit.Receipt, error)
 
-// DrainOutbox passes every record to the log and removes it here. It is for an agent on a network without coordination.
-func (a *Agent) DrainOutbox(log Appender) error { return drain(a.ledger, a.cfg.Name, log) }
-
-func drain(l *ledger.Ledger, name transfer.AgentName, log Appender) error {
+// Drain passes every audit record of a ledger to a log, and removes it from the ledger. It is for an agent on a network
+// without coordination.
+func Drain(l *ledger.Ledger, name transfer.AgentName, log Appender) error {
 	for l.Outbox() > 0 {
 		b, _, err := nextBatch(l, name, 0, batchBytes)
 		if err != nil {

@@ -1,4 +1,4 @@
-package agent
+package shelves
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 )
 
 // Reading a shelf. The reader asks the queue manager for as many bytes as the link carries in about a second, in two
@@ -96,7 +97,7 @@ func (hs *holdings) bound(but receiver.Shelf) {
 
 // shelf reads one of the shelves that have their turn; where there are others, for a while only. Its result is that of
 // its last run, which is not rewound.
-func (r *shelfReader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEnd, err error) {
+func (r *reader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEnd, err error) {
 	r.last = at
 	defer r.held.bound(at)
 	began := r.cfg.Clock.Now()
@@ -106,10 +107,10 @@ func (r *shelfReader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEn
 		}
 		select {
 		case <-r.read: // there may be others
-			poke(r.read)
+			wake.Up(r.read)
 			return false
 		default:
-			return r.ctx.Err() == nil
+			return r.cfg.Context.Err() == nil
 		}
 	}
 	came, pause := time.Time{}, drainLook
@@ -157,8 +158,8 @@ type running struct {
 
 // run continues to read a shelf, and hands the messages over while the next ones come. It waits for all bytes that it
 // has asked for. It holds the messages that the transfer does not take.
-func (r *shelfReader) run(x *running) (end runEnd, err error) {
-	ctx, cancel := context.WithCancel(r.ctx)
+func (r *reader) run(x *running) (end runEnd, err error) {
+	ctx, cancel := context.WithCancel(r.cfg.Context)
 	defer cancel()
 	h := r.held.shelf(x.at)
 	number, begin := h.at()
@@ -202,7 +203,7 @@ func (r *shelfReader) run(x *running) (end runEnd, err error) {
 		take(m)
 	}
 	switch {
-	case r.ctx.Err() != nil:
+	case r.cfg.Context.Err() != nil:
 		return left, nil
 	case h.over || end == rewound:
 		r.held.rewind(x.at)
@@ -216,12 +217,12 @@ func (r *shelfReader) run(x *running) (end runEnd, err error) {
 }
 
 // ask reads from a shelf as much data as the link carries in about a second.
-func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, number uint64, begin int) (spent bool, err error) {
-	if err := r.storing.at.Ready(ctx); err != nil {
+func (r *reader) ask(ctx context.Context, x *running, into *qmgr.Assembly, number uint64, begin int) (spent bool, err error) {
+	if err := r.at.Ready(ctx); err != nil {
 		return false, err
 	}
 	now := r.cfg.Clock.Now()
-	portion := r.share.Portion(r.got, r.storing.at.Beside(), now)
+	portion := r.share.Portion(r.got, r.at.Beside(), now)
 	most := min(int64(portion*float64(4*r.line.Pace())), readMost)
 	piece := min(most/2, pieceMost)
 	flight := r.line.Join(func() {})
@@ -231,7 +232,7 @@ func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, 
 	}
 	q := qmgr.Reading{Shelf: shelfOf(x.at), From: number, Begin: begin, Rest: into.Rest(), Most: int(most), Piece: int(piece)}
 	got := int64(0)
-	return r.storing.at.Read(ctx, q, func(p qmgr.Part) {
+	return r.at.Read(ctx, q, func(p qmgr.Part) {
 		now := r.cfg.Clock.Now()
 		got += int64(len(p.Data))
 		r.got += int64(len(p.Data))
@@ -250,8 +251,8 @@ func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, 
 }
 
 // hand passes a message to the receiver. over reports that the transfer takes no more in this run.
-func (r *shelfReader) hand(at receiver.Shelf, h *holding, m qmgr.Stored) (end runEnd, over bool, err error) {
-	ctx, cancel := context.WithTimeout(r.ctx, storeTake)
+func (r *reader) hand(at receiver.Shelf, h *holding, m qmgr.Stored) (end runEnd, over bool, err error) {
+	ctx, cancel := context.WithTimeout(r.cfg.Context, storeTake)
 	defer cancel()
 	t := r.recv.Take(ctx, receiver.StoredMessage{Shelf: at, Number: m.Number, Data: m.Data})
 	switch t.Verdict {
@@ -265,7 +266,7 @@ func (r *shelfReader) hand(at receiver.Shelf, h *holding, m qmgr.Stored) (end ru
 		return left, true, r.trimNow(at, 0)
 	}
 	if t.Why != nil {
-		r.log.Debug("cannot take stored message yet", "transfer", at.ID, "from", at.From, "error", t.Why)
+		r.cfg.Log.Debug("cannot take stored message yet", "transfer", at.ID, "from", at.From, "error", t.Why)
 	}
 	r.later[at] = r.cfg.Clock.Now().Add(storeLater)
 	h.ready = append(h.ready, m)

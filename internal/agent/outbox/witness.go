@@ -1,4 +1,4 @@
-package agent
+package outbox
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"ferry/internal/audit/witness"
 	"ferry/internal/ledger"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -35,11 +36,11 @@ const (
 	proveBytes   = 4 << 20 // of records that are read to be hashed, a piece
 )
 
-// A witnessing is an agent as a witness of the audit log. It compares the log that coordination shows with the one that
+// A Witness is an agent as a witness of the audit log. It compares the log that coordination shows with the one that
 // it has seen, and cosigns checkpoints. It lets the outbox drop records that are proved to be in the log. For an agent
 // without an identity it does nothing.
-type witnessing struct {
-	*core
+type Witness struct {
+	cfg  *Config
 	key  *witness.Key // nil: there is none
 	wake chan struct{}
 	lost chan struct{} // coordination does not have records that it has receipted
@@ -54,19 +55,19 @@ type witnessing struct {
 	cosigned time.Time // the last checkpoint that coordination took with a cosignature
 }
 
-// newWitnessing reads the witness's memory from the ledger.
-func newWitnessing(c *core) (*witnessing, error) {
-	w := &witnessing{core: c, wake: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
-	self := c.conn.Identity()
-	if self == nil || c.cfg.Alone {
+// newWitness reads the witness's memory from the ledger.
+func newWitness(c *Config) (*Witness, error) {
+	w := &Witness{cfg: c, wake: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
+	self := c.Conn.Identity()
+	if self == nil || c.Alone {
 		return w, nil
 	}
-	key, err := witness.OpenKey(self, c.cfg.Clock.Now())
+	key, err := witness.OpenKey(self, c.Clock.Now())
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the key that signs audit records cannot be used: %w", err)
 	}
 	var kept []byte
-	if err := c.ledger.View(func(t *ledger.Tx) error { kept = ledger.WitnessOf(t, self.Name().Network).Get(); return nil }); err != nil {
+	if err := c.Ledger.View(func(t *ledger.Tx) error { kept = ledger.WitnessOf(t, self.Name().Network).Get(); return nil }); err != nil {
 		return nil, err
 	}
 	if len(kept) == 0 {
@@ -81,38 +82,38 @@ func newWitnessing(c *core) (*witnessing, error) {
 
 // receipted takes a receipt: coordination says that it has the records up to a number. It reports whether they may be
 // dropped without a proof.
-func (w *witnessing) receipted(have uint64) (drop bool) {
+func (w *Witness) receipted(have uint64) (drop bool) {
 	if w.key == nil || failpoint.Planted("outbox-without-proof") {
 		return true
 	}
 	w.mu.Lock()
 	w.have = max(w.have, have)
 	w.mu.Unlock()
-	poke(w.wake)
+	wake.Up(w.wake)
 	return false
 }
 
 // seal signs a batch. first is the number of its first record.
-func (w *witnessing) seal(b *audit.Batch, first uint64) {
+func (w *Witness) seal(b *audit.Batch, first uint64) {
 	if w.key != nil {
 		b.Sign(w.key, first)
 	}
 }
 
 // bind sends coordination the binding of the key that signs this agent's records.
-func (w *witnessing) bind(ctx context.Context) error {
+func (w *Witness) bind(ctx context.Context) error {
 	return w.tell(ctx, wire.AskBind, wire.Bind{Binding: w.key.Binding().Encode()})
 }
 
 // tell sends coordination a command. The answer confirms it, and has no other content.
-func (w *witnessing) tell(ctx context.Context, kind wire.Kind, body any) error {
+func (w *Witness) tell(ctx context.Context, kind wire.Kind, body any) error {
 	_, err := w.ask(ctx, kind, body)
 	return err
 }
 
-func (w *witnessing) ask(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
+func (w *Witness) ask(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
 	q := wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)})
-	data, err := w.conn.Request(ctx, wire.AskSubject(wire.Coordination, w.conn.Self()), q, askFor+8*w.conn.Delay())
+	data, err := w.cfg.Conn.Request(ctx, wire.AskSubject(wire.Coordination, w.cfg.Conn.Self()), q, askFor+8*w.cfg.Conn.Delay())
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (w *witnessing) ask(ctx context.Context, kind wire.Kind, body any) (*wire.A
 }
 
 // loop asks for the log: each minute as a witness, and sooner where records wait for a proof.
-func (w *witnessing) loop() {
+func (w *Witness) loop() {
 	t := w.cfg.Clock.NewTimer(w.first())
 	defer t.Stop()
 	var last time.Time
@@ -129,7 +130,7 @@ func (w *witnessing) loop() {
 		select {
 		case <-w.wake:
 		case <-t.C():
-		case <-w.ctx.Done():
+		case <-w.cfg.Context.Done():
 			return
 		}
 		now := w.cfg.Clock.Now()
@@ -138,12 +139,12 @@ func (w *witnessing) loop() {
 			continue
 		}
 		last = now
-		more, err := w.look(w.ctx)
+		more, err := w.look(w.cfg.Context)
 		switch {
-		case w.ctx.Err() != nil:
+		case w.cfg.Context.Err() != nil:
 			return
 		case err != nil && transfer.KindOf(err) != transfer.KindConflict:
-			w.log.Debug("coordination does not show its log", "error", err)
+			w.cfg.Log.Debug("coordination does not show its log", "error", err)
 			last = now.Add(pause) // a pause that comes before the next due look
 			pause = min(2*pause, askRarely)
 		default:
@@ -159,13 +160,13 @@ func (w *witnessing) loop() {
 
 // first returns the pause before the first question of a witness. It differs between agents, so that agents that start
 // together do not ask together.
-func (w *witnessing) first() time.Duration {
-	h := tlog.RecordHash([]byte(w.cfg.Name))
+func (w *Witness) first() time.Duration {
+	h := tlog.RecordHash([]byte(w.cfg.Agent))
 	return time.Duration(h[0]) * 4 * time.Millisecond
 }
 
 // due returns the time until the next question for the log, if the last one was at a time.
-func (w *witnessing) due(last, now time.Time) time.Duration {
+func (w *Witness) due(last, now time.Time) time.Duration {
 	every := lookEvery
 	w.mu.Lock()
 	waits, soon := w.have > 0, w.soon
@@ -173,13 +174,13 @@ func (w *witnessing) due(last, now time.Time) time.Duration {
 	switch {
 	case !waits:
 	case soon:
-		every = max(proveSoon, min(proveLine*w.conn.Delay(), thinGather))
-	case w.conn.Lag() > thinLag:
+		every = max(proveSoon, min(proveLine*w.cfg.Conn.Delay(), thinGather))
+	case w.cfg.Conn.Lag() > thinLag:
 		every = thinGather
-	case ledger.Fills(w.ledger):
-		every = max(proveFast, proveLine*w.conn.Delay()/8)
+	case ledger.Fills(w.cfg.Ledger):
+		every = max(proveFast, proveLine*w.cfg.Conn.Delay()/8)
 	default:
-		every = max(proveEvery, min(proveLine*w.conn.Delay(), thinGather))
+		every = max(proveEvery, min(proveLine*w.cfg.Conn.Delay(), thinGather))
 	}
 	if last.IsZero() || now.Before(last.Add(-askRarely)) { // the clock was put back
 		return 0
@@ -189,7 +190,7 @@ func (w *witnessing) due(last, now time.Time) time.Duration {
 
 // look asks for the log, takes the answer, and lets the outbox drop the records that it proves. more says that more can
 // be proved at once.
-func (w *witnessing) look(ctx context.Context) (more bool, err error) {
+func (w *Witness) look(ctx context.Context) (more bool, err error) {
 	w.mu.Lock()
 	memory, have := w.memory, w.have
 	w.mu.Unlock()
@@ -198,14 +199,14 @@ func (w *witnessing) look(ctx context.Context) (more bool, err error) {
 		seen.Size, seen.Log = h.Size, h.Log
 	}
 	if have > 0 {
-		if _, _, seen.First, err = w.ledger.OutboxFrom(0, 1, 1); err != nil {
+		if _, _, seen.First, err = w.cfg.Ledger.OutboxFrom(0, 1, 1); err != nil {
 			return false, err
 		}
 		if seen.First > have {
 			seen.First = 0
 		}
 		if seen.First > 0 {
-			seen.Incarnation, seen.Last = w.ledger.IncarnationText(), min(have, seen.First+proveRecords-1)
+			seen.Incarnation, seen.Last = w.cfg.Ledger.IncarnationText(), min(have, seen.First+proveRecords-1)
 		}
 		if seen.First == 0 {
 			w.settled(have)
@@ -223,7 +224,7 @@ func (w *witnessing) look(ctx context.Context) (more bool, err error) {
 }
 
 // take verifies the log that coordination shows, keeps the new memory, and cosigns.
-func (w *witnessing) take(ctx context.Context, shown *witness.Shown, seen *wire.LogSeen) (more bool, err error) {
+func (w *Witness) take(ctx context.Context, shown *witness.Shown, seen *wire.LogSeen) (more bool, err error) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	w.mu.Lock()
@@ -232,19 +233,19 @@ func (w *witnessing) take(ctx context.Context, shown *witness.Shown, seen *wire.
 	if h, _ := before.Held(); h.Size != seen.Size || h.Log != seen.Log {
 		return true, nil // another log was accepted meanwhile
 	}
-	before.Under(w.conn.Identity().Roots())
+	before.Under(w.cfg.Conn.Identity().Roots())
 	now := w.cfg.Clock.Now()
 	next, err := before.Take(shown, now)
 	if transfer.KindOf(err) == transfer.KindMalformed {
-		w.quiet.Warn("coordination's proof of its log is not accepted", "error", err)
+		w.cfg.Quiet.Warn("coordination's proof of its log is not accepted", "error", err)
 		return false, err
 	}
 	if err != nil {
-		w.quiet.Error("the audit log is not the one that this agent has seen", "error", err)
+		w.cfg.Quiet.Error("the audit log is not the one that this agent has seen", "error", err)
 		if next != before {
 			err = errors.Join(err, w.keep(next, 0))
 		}
-		w.beatNow()
+		w.cfg.Changed()
 		return false, err
 	}
 
@@ -259,18 +260,18 @@ func (w *witnessing) take(ctx context.Context, shown *witness.Shown, seen *wire.
 		}
 	}
 	if shown.Missing && seen.First > 0 {
-		poke(w.lost)
+		wake.Up(w.lost)
 	}
 	w.mu.Lock()
 	// Once: a coordination that does not come to it is not asked in haste.
 	w.soon = seen.First > 0 && proved < seen.Last && !shown.Missing && err == nil && !w.soon
 	w.mu.Unlock()
 	w.countersign(ctx, next, shown, now)
-	return proved > 0 && proved == seen.Last && w.ledger.Outbox() > 0, err
+	return proved > 0 && proved == seen.Last && w.cfg.Ledger.Outbox() > 0, err
 }
 
 // proved returns the last number, counted from first, with a proof that its record is in the log; 0: none.
-func (w *witnessing) proved(m *witness.Memory, shown *witness.Shown, first, last uint64) (through uint64, err error) {
+func (w *Witness) proved(m *witness.Memory, shown *witness.Shown, first, last uint64) (through uint64, err error) {
 	at, _ := m.Held()
 	next := first
 	for _, run := range shown.Runs {
@@ -291,9 +292,9 @@ func (w *witnessing) proved(m *witness.Memory, shown *witness.Shown, first, last
 }
 
 // leaves are those of records in the outbox.
-func (w *witnessing) leaves(from uint64, count int) (leaves []tlog.Hash, err error) {
+func (w *Witness) leaves(from uint64, count int) (leaves []tlog.Hash, err error) {
 	for len(leaves) < count {
-		first, records, _, err := w.ledger.OutboxFrom(from, count-len(leaves), proveBytes)
+		first, records, _, err := w.cfg.Ledger.OutboxFrom(from, count-len(leaves), proveBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -309,8 +310,8 @@ func (w *witnessing) leaves(from uint64, count int) (leaves []tlog.Hash, err err
 }
 
 // keep writes a memory to the ledger, and drops the proved records.
-func (w *witnessing) keep(m *witness.Memory, proved uint64) error {
-	err := w.ledger.Update(func(t *ledger.Tx) error {
+func (w *Witness) keep(m *witness.Memory, proved uint64) error {
+	err := w.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		if err := ledger.WitnessOf(t, w.key.Party().Name.Network).Put(m.Encode()); err != nil {
 			return err
 		}
@@ -331,7 +332,7 @@ func (w *witnessing) keep(m *witness.Memory, proved uint64) error {
 }
 
 // settled takes notice that the records up to a number are out of the outbox.
-func (w *witnessing) settled(through uint64) {
+func (w *Witness) settled(through uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.have <= through {
@@ -340,34 +341,34 @@ func (w *witnessing) settled(through uint64) {
 }
 
 // say keeps the error of a proof for the heartbeats; nil clears it.
-func (w *witnessing) say(err error) {
+func (w *Witness) say(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
-		w.quiet.Error("audit records are not proved to be in the log", "error", err)
+		w.cfg.Quiet.Error("audit records are not proved to be in the log", "error", err)
 	}
 	w.mu.Lock()
 	changed := w.trouble != text
 	w.trouble = text
 	w.mu.Unlock()
 	if changed {
-		w.beatNow()
+		w.cfg.Changed()
 	}
 }
 
 // countersign cosigns the checkpoint that is held, where coordination does not have that. A pipe has seen no earlier
 // log, so its cosignature would prove nothing.
-func (w *witnessing) countersign(ctx context.Context, m *witness.Memory, shown *witness.Shown, now time.Time) {
+func (w *Witness) countersign(ctx context.Context, m *witness.Memory, shown *witness.Shown, now time.Time) {
 	at, ok := m.Held()
 	w.mu.Lock()
 	last := w.cosigned
 	w.mu.Unlock()
-	if soon := now.Sub(last) < cosignEvery && !now.Before(last); w.cfg.Streams != nil || !ok || at.Size == 0 || shown.Cosigned || soon {
+	if soon := now.Sub(last) < cosignEvery && !now.Before(last); w.cfg.Pipe || !ok || at.Size == 0 || shown.Cosigned || soon {
 		return
 	}
 	line, err := w.key.Cosign(shown.Note, now)
 	if err != nil {
-		w.quiet.Error("a checkpoint of the audit log cannot be cosigned", "error", err)
+		w.cfg.Quiet.Error("a checkpoint of the audit log cannot be cosigned", "error", err)
 		return
 	}
 	err = w.tell(ctx, wire.AskCosign, wire.Cosign{Size: at.Size, Line: line})
@@ -377,7 +378,7 @@ func (w *witnessing) countersign(ctx context.Context, m *witness.Memory, shown *
 		}
 	}
 	if err != nil {
-		w.log.Debug("coordination does not take a cosignature", "error", err)
+		w.cfg.Log.Debug("coordination does not take a cosignature", "error", err)
 		return
 	}
 	w.mu.Lock()
@@ -385,9 +386,9 @@ func (w *witnessing) countersign(ctx context.Context, m *witness.Memory, shown *
 	w.mu.Unlock()
 }
 
-// degraded is the trouble of a witness: the agent has seen another log than the present one, or its records are not
+// Degraded returns the trouble of a witness: the agent has seen another log than the present one, or its records are not
 // proved to be in it.
-func (w *witnessing) degraded() string {
+func (w *Witness) Degraded() string {
 	if w.key == nil {
 		return ""
 	}
@@ -399,36 +400,33 @@ func (w *witnessing) degraded() string {
 	return w.trouble
 }
 
-// askWitness answers with the state of the audit log that this agent has seen.
-func (a *answers) askWitness(_ *asking, ans *wire.Answer) error {
-	w := a.witness
+// State returns the state of the audit log that this agent has seen, encoded.
+func (w *Witness) State() ([]byte, error) {
 	if w.key == nil {
-		return transfer.Errorf(transfer.KindUsage, "%s has no identity, so it is no witness of the audit log", a.cfg.Name)
+		return nil, w.noIdentity()
 	}
 	w.mu.Lock()
 	m := w.memory
 	w.mu.Unlock()
 	s, err := w.key.State(m, w.cfg.Clock.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.Unproved = int(w.ledger.Outbox())
-	ans.Witness = wire.Marshal(s)
-	return nil
+	s.Unproved = int(w.cfg.Ledger.Outbox())
+	return wire.Marshal(s), nil
 }
 
-// askAccept makes this agent a witness of a log that is not the one it has seen. An audit record keeps the state that
-// it had seen.
-func (a *answers) askAccept(ask *asking, _ *wire.Answer) error {
-	w := a.witness
-	body, err := wire.ReadBody[wire.AcceptLog](ask.Kind, ask.Body)
-	if err != nil {
-		return err
-	}
+func (w *Witness) noIdentity() error {
+	return transfer.Errorf(transfer.KindUsage, "%s has no identity, so it is no witness of the audit log", w.cfg.Agent)
+}
+
+// Accept makes this agent a witness of a log that is not the one it has seen, for a principal. An audit record keeps the
+// state that it had seen.
+func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
 	if w.key == nil {
-		return transfer.Errorf(transfer.KindUsage, "%s has no identity, so it is no witness of the audit log", a.cfg.Name)
+		return w.noIdentity()
 	}
-	by, err := witness.DecodeBinding(body.Binding)
+	by, err := witness.DecodeBinding(log.Binding)
 	if err != nil {
 		return err
 	}
@@ -437,7 +435,7 @@ func (a *answers) askAccept(ask *asking, _ *wire.Answer) error {
 	w.mu.Lock()
 	before := w.memory
 	w.mu.Unlock()
-	next, at, err := before.Accept(&witness.Signed{Note: body.Note, Binding: by})
+	next, at, err := before.Accept(&witness.Signed{Note: log.Note, Binding: by})
 	if err != nil {
 		return err
 	}
@@ -445,16 +443,16 @@ func (a *answers) askAccept(ask *asking, _ *wire.Answer) error {
 	if h, ok := before.Held(); ok {
 		text += "; it had seen " + h.String()
 	}
-	if err := a.ledger.Update(func(t *ledger.Tx) error {
-		return a.note(t, audit.Record{Event: audit.Changed, Source: a.cfg.Name, Principal: ask.Principal, Text: text})
+	if err := w.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		return w.cfg.Note(t, audit.Record{Event: audit.Changed, Source: w.cfg.Agent, Principal: principal, Text: text})
 	}); err != nil {
 		return err
 	}
 	if err := w.keep(next, 0); err != nil {
 		return err
 	}
-	w.quiet.Warn("another audit log was accepted", "principal", ask.Principal, "log", at.String())
-	w.beatNow()
-	poke(w.wake)
+	w.cfg.Quiet.Warn("another audit log was accepted", "principal", principal, "log", at.String())
+	w.cfg.Changed()
+	wake.Up(w.wake)
 	return nil
 }

@@ -1,11 +1,15 @@
-package schedule
+package translate
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"ferry/internal/automation/duty"
+	"ferry/internal/automation/duty/dutytest"
+	"ferry/internal/automation/schedule"
 	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -16,20 +20,47 @@ func inXML(schedule string) string {
 		`<sourceAgent agent="ALPHA"/><destinationAgent agent="BETA"/><transferSet><item><source><file>a</file></source><destination><file>b</file></destination></item></transferSet></managedTransfer></request>`
 }
 
-func reads(t testing.TB, k *keeper, doc string, id transfer.ID) (wire.Kind, any, error) {
+// A scheduler is agent ALPHA with the duty of schedules.
+type scheduler struct {
+	*dutytest.Agent
+	duty duty.Duty
+}
+
+func newScheduler(t *testing.T, now string) *scheduler {
 	t.Helper()
-	d, err := mftxml.Parse([]byte(doc))
+	at, err := time.Parse(time.RFC3339, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k.Read(d, id)
+	s := &scheduler{Agent: dutytest.New(t, at)}
+	s.duty, err = schedule.New(s.Start())
+	s.Must(err)
+	return s
+}
+
+// reads returns the command in a document; no kind: it has none.
+func (s *scheduler) reads(doc string, id transfer.ID) (kind wire.Kind, body any, err error) {
+	s.T.Helper()
+	d, err := mftxml.Parse([]byte(doc))
+	s.Must(err)
+	if kind = Kind(d); kind != "" {
+		body, err = Command(d, id, "ALPHA")
+	}
+	return kind, body, err
+}
+
+func (s *scheduler) show(name string) *schedule.Schedule {
+	s.T.Helper()
+	shown, err := s.duty.Questions()[schedule.AskShow].Answer(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(schedule.Named{Name: name}))
+	s.Must(err)
+	return shown.(*schedule.Schedule)
 }
 
 // The times of a document are those of its time base, counted from when it was asked for, however late the
 // agent reads it.
 func TestSchedulesInXML(t *testing.T) {
 	t.Setenv("TZ", "Asia/Kolkata") // the agent's
-	for schedule, want := range map[string]string{
+	for times, want := range map[string]string{
 		`<submit timebase="UTC">2026-03-10T21:00</submit>`:                            "at 2026-03-10T21:00:00Z",
 		`<submit timebase="admin" timezone="Europe/London">2026-07-10T21:00</submit>`: "at 2026-07-10T20:00:00Z",
 		`<submit timebase="source">21:00</submit>`:                                    "at 2026-03-02T15:30:00Z",
@@ -40,36 +71,36 @@ func TestSchedulesInXML(t *testing.T) {
 		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="weeks">2</frequency></repeat>`:                                                    "at 2026-03-10T21:00:00Z, every 2w in UTC",
 		`<submit timebase="UTC">2026-03-02T12:30</submit><repeat><frequency interval="years">1</frequency></repeat>`:                                                    "at 2026-03-02T12:30:00Z, every 1y in UTC",
 	} {
-		w := newWorld(t, "2026-03-02T14:00:00Z") // the agent was away for two hours
+		w := newScheduler(t, "2026-03-02T14:00:00Z") // the agent was away for two hours
 		asked, _ := time.Parse(time.RFC3339, "2026-03-02T12:00:00Z")
 		id := transfer.NewID(asked)
-		kind, body, err := reads(t, w.k, inXML("<schedule>"+schedule+"</schedule>"), id)
-		if err != nil || kind != CommandPut {
-			t.Errorf("%s: %s, %v", schedule, kind, err)
+		kind, body, err := w.reads(inXML("<schedule>"+times+"</schedule>"), id)
+		if err != nil || kind != schedule.CommandPut {
+			t.Errorf("%s: %s, %v", times, kind, err)
 			continue
 		}
-		if _, err := w.commandAt("ann", kind, body, asked); err != nil {
-			t.Errorf("%s: %v", schedule, err)
+		if _, err := w.Do(w.duty, "ann", asked, kind, body); err != nil {
+			t.Errorf("%s: %v", times, err)
 			continue
 		}
-		s := w.show(NameOf(id))
-		if s.Plan.String() != want || s.Missed != MissedOnce || s.Request.Originator.User != "bob" {
-			t.Errorf("%s is %s, not %s: %+v", schedule, s.Plan, want, s)
+		s := w.show(schedule.NameOf(id))
+		if s.Plan.String() != want || s.Missed != schedule.MissedOnce || s.Request.Originator.User != "bob" {
+			t.Errorf("%s is %s, not %s: %+v", times, s.Plan, want, s)
 		}
 
-		kind, body, err = reads(t, w.k, "<request><deleteScheduledTransfer><ID>"+s.Name+"</ID></deleteScheduledTransfer></request>", id)
-		if err != nil || kind != CommandRemove {
+		kind, body, err = w.reads("<request><deleteScheduledTransfer><ID>"+s.Name+"</ID></deleteScheduledTransfer></request>", id)
+		if err != nil || kind != schedule.CommandRemove {
 			t.Fatalf("%s, %v", kind, err)
 		}
-		if _, err := w.command("ann", kind, body); err != nil {
+		if _, err := w.Do(w.duty, "ann", w.Clock.At, kind, body); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 func TestSchedulesInXMLThatAreRefused(t *testing.T) {
-	w := newWorld(t, "2026-03-02T14:00:00Z")
-	for schedule, says := range map[string]string{
+	w := newScheduler(t, "2026-03-02T14:00:00Z")
+	for times, says := range map[string]string{
 		``:                                  "<schedule> without <submit>",
 		`<submit>2026-03-10T21:00</submit>`: "without its time zone",
 		`<submit timebase="UTC" timezone="Europe/London">2026-03-10T21:00</submit>`:                                    "which are two time zones",
@@ -82,20 +113,16 @@ func TestSchedulesInXMLThatAreRefused(t *testing.T) {
 		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="days">1</frequency><expireTime>2026-03-09T21:00</expireTime></repeat>`: "before it begins",
 	} {
 		now := w.Clock.At
-		kind, body, err := reads(t, w.k, inXML("<schedule>"+schedule+"</schedule>"), transfer.NewID(now))
+		kind, body, err := w.reads(inXML("<schedule>"+times+"</schedule>"), transfer.NewID(now))
 		if err == nil {
-			_, err = w.commandAt("ann", kind, body, now)
+			_, err = w.Do(w.duty, "ann", now, kind, body)
 		}
 		if k := transfer.KindOf(err); k != transfer.KindUsage && k != transfer.KindDocument || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", schedule, err)
+			t.Errorf("%s: %v", times, err)
 		}
 	}
-	if kind, _, err := reads(t, w.k, inXML(""), transfer.NewID(w.Clock.At)); kind != "" || err != nil {
+	if kind, _, err := w.reads(inXML(""), transfer.NewID(w.Clock.At)); kind != "" || err != nil {
 		t.Errorf("a transfer without a schedule is taken for one: %s, %v", kind, err)
-	}
-	p := Put{Name: "x", Missed: MissedOnce, Request: sample(), Words: &Words{At: "21:00"}, Plan: Plan{Zone: "UTC"}}
-	if _, err := ParsePut(wire.Marshal(p)); transfer.KindOf(err) != transfer.KindMalformed {
-		t.Errorf("with words and a plan: %v", err)
 	}
 }
 
@@ -104,14 +131,15 @@ func FuzzScheduleInXML(f *testing.F) {
 		f.Add(s)
 	}
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	f.Fuzz(func(t *testing.T, schedule string) {
-		d, err := mftxml.Parse([]byte(inXML("<schedule>" + schedule + "</schedule>")))
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := mftxml.Parse([]byte(inXML("<schedule>" + text + "</schedule>")))
 		if err != nil {
 			return
 		}
-		p, err := FromDocument(d, transfer.NewID(now))
+		p, err := Schedule(d, transfer.NewID(now))
+		var plan schedule.Plan
 		if err == nil {
-			err = p.due(now)
+			plan, err = p.Words.Plan(now, schedule.ZoneOfHost)
 		}
 		if err != nil {
 			if transfer.KindOf(err) == transfer.KindInternal {
@@ -119,12 +147,12 @@ func FuzzScheduleInXML(f *testing.F) {
 			}
 			return
 		}
-		times, err := p.Plan.Times()
+		times, err := plan.Times()
 		if err != nil {
-			t.Fatalf("%s makes a plan that is none: %v", schedule, err)
+			t.Fatalf("%s makes a plan that is none: %v", text, err)
 		}
 		if at, ok := times.At(0); !ok || !at.After(now) {
-			t.Errorf("%s begins at %s", schedule, at)
+			t.Errorf("%s begins at %s", text, at)
 		}
 	})
 }

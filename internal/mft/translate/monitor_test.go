@@ -1,13 +1,14 @@
-package monitor
+package translate
 
 import (
-	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ferry/internal/automation/monitor"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
@@ -30,65 +31,69 @@ func (w watch) doc() string {
 		`<originator><hostName>desk</hostName><userID>ann</userID></originator><job><name>watch</name></job></m:monitor>`
 }
 
-func fromXML(doc string) (*Create, error) {
+func monitorOf(doc string) (*monitor.Create, error) {
 	d, err := mftxml.Parse([]byte(doc))
 	if err != nil {
 		return nil, err
 	}
-	return FromDocument(d)
+	return Monitor(d)
 }
 
 // Each part of a monitor of MQ MFT has its field in a definition, and a written definition is parsed as the same one.
 func TestMonitorsInXML(t *testing.T) {
-	base := func() Definition {
-		return Definition{V: definitionVersion, Name: "ORDERS", Agent: "ALPHA", Dir: transfer.File("/in"), Match: "*.csv", Condition: Condition{Kind: ConditionMatch}, Poll: transfer.Duration(time.Minute), Exact: true, Batch: 1}
+	base := func() monitor.Definition {
+		return monitor.Definition{V: 2, Name: "ORDERS", Agent: "ALPHA", Dir: transfer.File("/in"), Match: "*.csv", Condition: monitor.Condition{Kind: monitor.ConditionMatch}, Poll: transfer.Duration(time.Minute), Exact: true, Batch: 1}
 	}
 	for _, c := range []struct {
 		name   string
 		w      watch
-		change func(d *Definition)
+		change func(d *monitor.Definition)
 		items  string // sources and destination
 	}{
-		{"plain", watch{}, func(*Definition) {}, "${FilePath} in/"},
-		{"poll and batch", watch{poll: `<pollInterval units="seconds">90</pollInterval><batch maxSize="7"/>`}, func(d *Definition) { d.Poll, d.Batch = transfer.Duration(90*time.Second), 7 }, "${FilePath} in/"},
-		{"a day", watch{poll: `<pollInterval units="days">1</pollInterval>`}, func(d *Definition) { d.Poll = transfer.Duration(24 * time.Hour) }, "${FilePath} in/"},
-		{"levels", watch{resource: `<directory recursionLevel="3">/in</directory>`}, func(d *Definition) { d.Levels = 3 }, "${FilePath} in/"},
-		{"all levels", watch{resource: `<directory recursionLevel="-1">/in</directory>`}, func(d *Definition) { d.Levels = maxLevels }, "${FilePath} in/"},
-		{"everything", watch{condition: "<fileMatch/>"}, func(d *Definition) { d.Match = "*" }, "${FilePath} in/"},
-		{"regex", watch{condition: `<fileMatch><pattern type="regex">a.*</pattern><exclude type="regex">ab+</exclude></fileMatch>`}, func(d *Definition) { d.Match, d.Exclude, d.Regex = "a.*", "ab+", true }, "${FilePath} in/"},
-		{"exclude as pattern", watch{condition: `<fileMatch><pattern type="regex">a.*</pattern><exclude>ab+</exclude></fileMatch>`}, func(d *Definition) { d.Match, d.Exclude, d.Regex = "a.*", "ab+", true }, "${FilePath} in/"},
+		{"plain", watch{}, func(*monitor.Definition) {}, "${FilePath} in/"},
+		{"poll and batch", watch{poll: `<pollInterval units="seconds">90</pollInterval><batch maxSize="7"/>`}, func(d *monitor.Definition) { d.Poll, d.Batch = transfer.Duration(90*time.Second), 7 }, "${FilePath} in/"},
+		{"a day", watch{poll: `<pollInterval units="days">1</pollInterval>`}, func(d *monitor.Definition) { d.Poll = transfer.Duration(24 * time.Hour) }, "${FilePath} in/"},
+		{"levels", watch{resource: `<directory recursionLevel="3">/in</directory>`}, func(d *monitor.Definition) { d.Levels = 3 }, "${FilePath} in/"},
+		{"all levels", watch{resource: `<directory recursionLevel="-1">/in</directory>`}, func(d *monitor.Definition) { d.Levels = monitor.MaxLevels }, "${FilePath} in/"},
+		{"everything", watch{condition: "<fileMatch/>"}, func(d *monitor.Definition) { d.Match = "*" }, "${FilePath} in/"},
+		{"regex", watch{condition: `<fileMatch><pattern type="regex">a.*</pattern><exclude type="regex">ab+</exclude></fileMatch>`}, func(d *monitor.Definition) { d.Match, d.Exclude, d.Regex = "a.*", "ab+", true }, "${FilePath} in/"},
+		{"exclude as pattern", watch{condition: `<fileMatch><pattern type="regex">a.*</pattern><exclude>ab+</exclude></fileMatch>`}, func(d *monitor.Definition) { d.Match, d.Exclude, d.Regex = "a.*", "ab+", true }, "${FilePath} in/"},
 		{"size", watch{condition: `<fileSize><compare operator="&gt;=" units="KB">10</compare><pattern>*</pattern><exclude>x*</exclude></fileSize>`},
-			func(d *Definition) { d.Match, d.Exclude, d.Condition = "*", "x*", Condition{ConditionSize, 10240} }, "${FilePath} in/"},
-		{"same size", watch{condition: `<fileSizeSame polls="3"><pattern>*.csv</pattern></fileSizeSame>`}, func(d *Definition) { d.Condition = Condition{ConditionUnchanged, 3} }, "${FilePath} in/"},
-		{"none", watch{condition: `<fileNoMatch><pattern>*.csv</pattern></fileNoMatch>`, source: `><file>/nothing</file>`}, func(d *Definition) { d.Condition.Kind = ConditionNoMatch }, "/nothing in/"},
-		{"file and directory", watch{source: ` recursive="true" disposition="delete"><file>${filepath}</file>`}, func(*Definition) {}, "${FilePath} in/"},
+			func(d *monitor.Definition) {
+				d.Match, d.Exclude, d.Condition = "*", "x*", monitor.Condition{Kind: monitor.ConditionSize, Value: 10240}
+			}, "${FilePath} in/"},
+		{"same size", watch{condition: `<fileSizeSame polls="3"><pattern>*.csv</pattern></fileSizeSame>`}, func(d *monitor.Definition) {
+			d.Condition = monitor.Condition{Kind: monitor.ConditionUnchanged, Value: 3}
+		}, "${FilePath} in/"},
+		{"none", watch{condition: `<fileNoMatch><pattern>*.csv</pattern></fileNoMatch>`, source: `><file>/nothing</file>`}, func(d *monitor.Definition) { d.Condition.Kind = monitor.ConditionNoMatch }, "/nothing in/"},
+		{"file and directory", watch{source: ` recursive="true" disposition="delete"><file>${filepath}</file>`}, func(*monitor.Definition) {}, "${FilePath} in/"},
 		{"defaults", watch{more: `<defaultVariables><variable key="region">north</variable></defaultVariables>`, dest: ` type="file"><file>in/${REGION{toUpper}}/${FileName}</file>`},
-			func(d *Definition) { d.Defaults = map[string]string{"region": "north"} }, "${FilePath} in/${REGION{toUpper}}/${FileName}"},
+			func(d *monitor.Definition) { d.Defaults = map[string]string{"region": "north"} }, "${FilePath} in/${REGION{toUpper}}/${FileName}"},
 		{"lines", watch{more: `<triggerContentFormat order="destSrc">(.*);(.*)</triggerContentFormat>`, source: `><file>${contentSource}</file>`},
-			func(d *Definition) { d.TriggerFile = &TriggerFile{DestFirst: true, Regex: "(.*);(.*)"} }, "${FilePath} in/"},
+			func(d *monitor.Definition) { d.TriggerFile = &monitor.TriggerFile{DestFirst: true, Regex: "(.*);(.*)"} }, "${FilePath} in/"},
 		{"lines to files", watch{more: `<triggerContentFormat/>`, source: `><file>${contentSource}</file>`, dest: ` type="file"><file>${CONTENTDESTINATION}</file>`},
-			func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToFile} }, "${FilePath} ./"},
+			func(d *monitor.Definition) { d.TriggerFile = &monitor.TriggerFile{To: monitor.ToFile} }, "${FilePath} ./"},
 		{"lines to directories", watch{more: `<triggerContentFormat/>`, source: `><file>${contentsource}</file>`, dest: ` type="directory"><file>${contentDestination}</file>`},
-			func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToDirectory} }, "${FilePath} ./"},
+			func(d *monitor.Definition) { d.TriggerFile = &monitor.TriggerFile{To: monitor.ToDirectory} }, "${FilePath} ./"},
 		{"queue", watch{resource: "<queue>Q@QM1</queue>", condition: "<queueNotEmpty/>", source: `><queue>Q</queue>`},
-			func(d *Definition) {
-				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", ConditionNotEmpty
+			func(d *monitor.Definition) {
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", monitor.ConditionNotEmpty
 			}, "${FilePath} in/"},
 		{"queue with a delimiter", watch{resource: "<queue>Q</queue>", condition: "<queueNotEmpty/>", source: `><queue delimiter="x0A" delimiterType="binary" delimiterPosition="postfix">${queuename}</queue>`},
-			func(d *Definition) {
-				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q?delimiter=0x0a&delimiter-at=after"}, "", ConditionNotEmpty
+			func(d *monitor.Definition) {
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q?delimiter=0x0a&delimiter-at=after"}, "", monitor.ConditionNotEmpty
 			}, "${FilePath} in/"},
 		{"groups", watch{resource: "<queue>Q</queue>", condition: "<completeGroups/>", source: `><queue useGroups="true" groupId="${GROUPID}">Q</queue>`, dest: ` type="file"><file>in/${GROUPID}</file>`},
-			func(d *Definition) {
-				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", ConditionGroup
+			func(d *monitor.Definition) {
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", monitor.ConditionGroup
 			}, "${FilePath} in/${GROUPID}"},
 		{"file for a queue", watch{resource: "<queue>Q</queue>", condition: "<queueNotEmpty/>", source: `><file>/report</file>`},
-			func(d *Definition) {
-				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", ConditionNotEmpty
+			func(d *monitor.Definition) {
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", monitor.ConditionNotEmpty
 			}, "/report in/"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := fromXML(c.w.doc())
+			got, err := monitorOf(c.w.doc())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,17 +111,17 @@ func TestMonitorsInXML(t *testing.T) {
 			if items += string(q.Dest.Path); items != c.items || q.Job != "watch" || q.Source != "ALPHA" || q.Destination != "BETA" || q.Recovery != -1 || q.Checksum != "md5" || !q.ID.IsZero() || got.Redefine {
 				t.Errorf("it submits %s: %+v", items, q)
 			}
-			text, err := got.Definition.XML()
+			text, err := MonitorXML(&got.Definition)
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := fromXML(string(text))
-			if err != nil || !reflect.DeepEqual(again.Definition, got.Definition) && again.Definition.same(text) != nil {
+			again, err := monitorOf(string(text))
+			if err != nil || !reflect.DeepEqual(again.Definition, got.Definition) && sameMonitor(&again.Definition, text) != nil {
 				t.Errorf("it comes back as\n%+v, not\n%+v: %v", again, got, err)
 			}
 		})
 	}
-	if c, err := fromXML(watch{root: ` overwrite="true"`}.doc()); err != nil || !c.Redefine {
+	if c, err := monitorOf(watch{root: ` overwrite="true"`}.doc()); err != nil || !c.Redefine {
 		t.Errorf("overwrite: %+v, %v", c, err)
 	}
 }
@@ -132,26 +137,26 @@ func TestAnyOfSeveralConditions(t *testing.T) {
 	for _, p := range patterns {
 		conditions = append(conditions, match(p))
 	}
-	c, err := fromXML(anyOf(append(conditions, "<fileMatch><pattern type=\"regex\">[0-9]{2}|end</pattern></fileMatch>")...))
+	c, err := monitorOf(anyOf(append(conditions, "<fileMatch><pattern type=\"regex\">[0-9]{2}|end</pattern></fileMatch>")...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := c.Definition.matcher()
-	if err != nil {
-		t.Fatal(err)
+	if !c.Definition.Regex || c.Definition.Exclude != "" {
+		t.Fatalf("it is no regular expression alone: %+v", c.Definition)
 	}
+	m := regexp.MustCompile(`^(?s:` + c.Definition.Match + `)$`) // as a monitor matches names
 	for _, name := range []string{"x.csv", ".csv", ".x.csv", "a.csv\n", "abc", "a.c", "ac", "abx", ".bx", "abxy", "b.xy", "x+", "+", ".+", "a.+", ".hidden", ".hi", "ü.(1)", "ü.11", "z", ".z", "yz", "12", "123", "end", "x end", "nothing"} {
 		want := name == "12" || name == "end" || slices.ContainsFunc(patterns, func(p string) bool { return walk.MatchName(p, name) })
-		if got := m.wants(name); got != want {
+		if got := m.MatchString(name); got != want {
 			t.Errorf("%q: %t, in %s", name, got, c.Definition.Match)
 		}
 	}
 	size := func(n, pattern string) string {
 		return `<fileSize><compare operator=">=" units="MB">` + n + "</compare><pattern>" + pattern + "</pattern></fileSize>"
 	}
-	if c, err := fromXML(anyOf(size("2", "*.a"), size("2", "*.b"))); err != nil || c.Definition.Condition != (Condition{ConditionSize, 2 << 20}) || !c.Definition.Regex {
+	if c, err := monitorOf(anyOf(size("2", "*.a"), size("2", "*.b"))); err != nil || c.Definition.Condition != (monitor.Condition{Kind: monitor.ConditionSize, Value: 2 << 20}) || !c.Definition.Regex {
 		t.Errorf("of a size: %+v, %v", c, err)
-	} else if text, err := c.Definition.XML(); err != nil {
+	} else if text, err := MonitorXML(&c.Definition); err != nil {
 		t.Errorf("in XML again: %s, %v", text, err)
 	}
 	for says, doc := range map[string]string{
@@ -161,7 +166,7 @@ func TestAnyOfSeveralConditions(t *testing.T) {
 		"with different <exclude>s":         anyOf("<fileMatch><pattern>a</pattern><exclude>b</exclude></fileMatch>", match("c")),
 		"more than one <condition> in <all": watch{condition: match("a") + "</condition><condition>" + match("b")}.doc(),
 	} {
-		if _, err := fromXML(doc); transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), says) {
+		if _, err := monitorOf(doc); transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
@@ -185,7 +190,7 @@ func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 		"are of two types":                                      {condition: `<fileMatch><pattern type="regex">x</pattern><exclude type="wildcard">y</exclude></fileMatch>`},
 		"there is no variable QueueName":                        {dest: ` type="file"><file>${QueueName}</file>`},
 		"speaks of a file, and the condition nomatch":           {condition: `<fileNoMatch/>`},
-		"with the source ${contentSource}":                     {more: lines},
+		"with the source ${contentSource}":                      {more: lines},
 		"has more than ${contentDestination}":                   {more: lines, source: `><file>${contentSource}</file>`, dest: ` type="file"><file>/x/${contentDestination}</file>`},
 		"it has one for the source":                             {more: `<triggerContentFormat>x</triggerContentFormat>`, source: `><file>${contentSource}</file>`},
 		"is no name of one, or is there twice":                  {more: `<defaultVariables><variable key="a">1</variable><variable key="A">2</variable></defaultVariables>`},
@@ -196,7 +201,7 @@ func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 		if says == "has an ID, a base" {
 			doc, says = strings.Replace(doc, "<name>orders</name>", "<name>or%ders</name>", 1), `monitor name "or%ders" is not valid`
 		}
-		if c, err := fromXML(doc); err == nil || !strings.Contains(err.Error(), says) {
+		if c, err := monitorOf(doc); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, %v", says, c, err)
 		}
 	}
@@ -204,47 +209,24 @@ func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 
 // A definition with parts that XML does not have is not written.
 func TestMonitorsThatAreNotWritten(t *testing.T) {
-	for name, change := range map[string]func(d *Definition){
-		"a short poll": func(d *Definition) { d.Poll = transfer.Duration(200 * time.Millisecond) },
-		"a large size": func(d *Definition) { d.Condition = Condition{ConditionSize, 1<<33 + 1} },
-		"a time-out of a program": func(d *Definition) {
+	for name, change := range map[string]func(d *monitor.Definition){
+		"a short poll": func(d *monitor.Definition) { d.Poll = transfer.Duration(200 * time.Millisecond) },
+		"a large size": func(d *monitor.Definition) {
+			d.Condition = monitor.Condition{Kind: monitor.ConditionSize, Value: 1<<33 + 1}
+		},
+		"a time-out of a program": func(d *monitor.Definition) {
 			d.Request.Programs = &transfer.Programs{PreSource: &transfer.Program{Name: "a", Timeout: transfer.Duration(time.Minute)}}
 		},
-		"bytes": func(d *Definition) { d.Dir = transfer.File("/in\xff") },
+		"bytes": func(d *monitor.Definition) { d.Dir = transfer.File("/in\xff") },
 	} {
-		c, err := fromXML(watch{}.doc())
+		c, err := monitorOf(watch{}.doc())
 		if err != nil {
 			t.Fatal(err)
 		}
 		change(&c.Definition)
-		if text, err := c.Definition.XML(); transfer.KindOf(err) != transfer.KindUsage && transfer.KindOf(err) != transfer.KindDocument {
+		if text, err := MonitorXML(&c.Definition); transfer.KindOf(err) != transfer.KindUsage && transfer.KindOf(err) != transfer.KindDocument {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
-	}
-}
-
-// A line of a trigger file goes to the destination of the task: to the file or the directory that it names.
-func TestDestinationsOfLines(t *testing.T) {
-	for to, want := range map[string]string{"": "a:x b:", ToFile: "line 2 of the trigger file names no destination", ToDirectory: "line 2"} {
-		d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: to} })
-		s := &setting{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
-		q, err := d.request(s, []line{{1, "a", "x"}, {2, "b", ""}})
-		got := ""
-		if err == nil {
-			for _, it := range q.Items {
-				got += fmt.Sprintf("%s:%s ", it.Source, it.Dest)
-			}
-		} else {
-			got = err.Error()
-		}
-		if !strings.HasPrefix(strings.TrimSpace(got), want) {
-			t.Errorf("to %q: %s", to, got)
-		}
-	}
-	d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToDirectory} })
-	s := &setting{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
-	if q, err := d.request(s, []line{{1, "a", "x"}, {2, "b", "y/"}}); err != nil || q.Items[0].Dest != transfer.File("x/") || q.Items[1].Dest != transfer.File("y/") {
-		t.Errorf("to directories: %+v, %v", q, err)
 	}
 }
 
@@ -254,15 +236,15 @@ func FuzzMonitorInXML(f *testing.F) {
 	f.Add(watch{resource: "<queue>Q</queue>", condition: "<completeGroups/>", source: `><queue useGroups="true">Q</queue>`, dest: ` type="file"><file>in/${GROUPID}</file>`}.doc())
 	f.Add(watch{condition: `<fileSize><compare units="GB">2</compare></fileSize>`, resource: `<directory recursionLevel="-1">/in</directory>`}.doc())
 	f.Fuzz(func(t *testing.T, doc string) {
-		c, err := fromXML(doc)
+		c, err := monitorOf(doc)
 		if err != nil {
 			if transfer.KindOf(err) == transfer.KindInternal {
 				t.Fatal(err)
 			}
 			return
 		}
-		if text, err := c.Definition.XML(); err == nil {
-			if again, err := fromXML(string(text)); err != nil || again.Definition.Name != c.Definition.Name || again.Definition.Dir != c.Definition.Dir {
+		if text, err := MonitorXML(&c.Definition); err == nil {
+			if again, err := monitorOf(string(text)); err != nil || again.Definition.Name != c.Definition.Name || again.Definition.Dir != c.Definition.Dir {
 				t.Errorf("%v: %+v became %+v", err, c, again)
 			}
 		}

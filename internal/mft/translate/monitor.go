@@ -1,4 +1,4 @@
-package monitor
+package translate
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/automation/monitor"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/location"
 	placequeue "ferry/internal/place/queue"
@@ -22,8 +23,8 @@ const (
 )
 
 // conditionOf has Ferry's kinds of condition, by MQ MFT's.
-var conditionOf = map[string]string{"fileMatch": ConditionMatch, "fileNoMatch": ConditionNoMatch, "fileSize": ConditionSize, "fileSizeSame": ConditionUnchanged,
-	"queueNotEmpty": ConditionNotEmpty, "completeGroups": ConditionGroup}
+var conditionOf = map[string]string{"fileMatch": monitor.ConditionMatch, "fileNoMatch": monitor.ConditionNoMatch, "fileSize": monitor.ConditionSize, "fileSizeSame": monitor.ConditionUnchanged,
+	"queueNotEmpty": monitor.ConditionNotEmpty, "completeGroups": monitor.ConditionGroup}
 
 // theGroup is the variable for the group that triggers.
 const theGroup = "${GroupId}"
@@ -31,32 +32,15 @@ const theGroup = "${GroupId}"
 // pollUnit has the length of each unit of a pollInterval.
 var pollUnit = map[string]time.Duration{"seconds": time.Second, "minutes": time.Minute, "hours": time.Hour, "days": 24 * time.Hour}
 
-// Read returns the command that a document of MQ MFT requests: to make a monitor, or to remove one. It implements
-// duty.Reader.
-func (m *monitors) Read(d *mftxml.Document, _ transfer.ID) (wire.Kind, any, error) {
-	switch {
-	case d.Monitor != nil:
-		c, err := FromDocument(d)
-		return CommandCreate, c, err
-	case d.Unmonitor != nil:
-		if a := d.Unmonitor.Agent; a != "" && a != m.Agent {
-			return "", nil, transfer.Errorf(transfer.KindUsage, "the monitor is one of agent %s; this is %s", a, m.Agent)
-		}
-		return CommandRemove, Named{d.Unmonitor.Name}, nil
-	}
-	return "", nil, nil
-}
-
-// FromDocument returns the monitor that a document of MQ MFT requests. It refuses the parts that Ferry's monitors do
-// not have by name.
-func FromDocument(doc *mftxml.Document) (*Create, error) {
+// Monitor returns the monitor that a document requests. It refuses the parts that Ferry's monitors do not have by name.
+func Monitor(doc *mftxml.Document) (*monitor.Create, error) {
 	if err := doc.Lacks(); err != nil {
 		return nil, err
 	}
 	m := doc.Monitor
 	c, _ := m.Condition() // Lacks has checked that
-	d := &Definition{Name: m.Name, Agent: m.Agent, Dir: transfer.File(m.Directory), Match: cmp.Or(c.Pattern, "*"), Exclude: c.Exclude, Regex: c.Regex, Levels: m.Levels,
-		Batch: m.Batch, Defaults: m.Defaults, Condition: Condition{Kind: conditionOf[c.Kind]}}
+	d := &monitor.Definition{Name: m.Name, Agent: m.Agent, Dir: transfer.File(m.Directory), Match: cmp.Or(c.Pattern, "*"), Exclude: c.Exclude, Regex: c.Regex, Levels: m.Levels,
+		Batch: m.Batch, Defaults: m.Defaults, Condition: monitor.Condition{Kind: conditionOf[c.Kind]}}
 	if c.Pattern == "" && c.Regex {
 		d.Match = ".*"
 	}
@@ -64,25 +48,25 @@ func FromDocument(doc *mftxml.Document) (*Create, error) {
 		d.Match = c.Pattern
 	}
 	switch d.Condition.Kind {
-	case ConditionSize:
+	case monitor.ConditionSize:
 		d.Condition.Value = c.Bytes()
-	case ConditionUnchanged:
+	case monitor.ConditionUnchanged:
 		d.Condition.Value = int64(c.Polls)
 	}
 	if m.Levels < 0 {
-		d.Levels = maxLevels
+		d.Levels = monitor.MaxLevels
 	}
 	unit := pollUnit[m.PollUnits]
-	if time.Duration(m.Poll) > maxPoll/unit {
-		return nil, transfer.Errorf(transfer.KindUsage, "a poll interval of %d %s is out of range; it goes to %s", m.Poll, m.PollUnits, maxPoll)
+	if time.Duration(m.Poll) > monitor.MaxPoll/unit {
+		return nil, transfer.Errorf(transfer.KindUsage, "a poll interval of %d %s is out of range; it goes to %s", m.Poll, m.PollUnits, monitor.MaxPoll)
 	}
 	d.Poll, d.Exact = transfer.Duration(time.Duration(m.Poll)*unit), true
 
-	take := d.takeContents
+	take := takeContents
 	if m.Queue != "" {
-		take = d.takeQueue
+		take = takeQueue
 	}
-	task, err := take(m)
+	task, err := take(d, m)
 	if err != nil {
 		return nil, err
 	}
@@ -92,18 +76,18 @@ func FromDocument(doc *mftxml.Document) (*Create, error) {
 	}
 	q.ID, q.Submitted, q.Job = transfer.ID{}, time.Time{}, cmp.Or(q.Job, m.Job)
 	d.Request = *q
-	return &Create{Definition: *d, Redefine: m.Overwrite}, d.Check()
+	return &monitor.Create{Definition: *d, Redefine: m.Overwrite}, d.Check()
 }
 
-// takeContents returns the task of a monitor with Ferry's variables: the file that triggers is theFile, and the
+// takeContents returns the task of a monitor with Ferry's variables: the file that triggers is monitor.TheFile, and the
 // variables of a line become Ferry's.
-func (d *Definition) takeContents(m *mftxml.Monitor) (*mftxml.Transfer, error) {
+func takeContents(d *monitor.Definition, m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	task := *m.Task
 	task.Set.Items = slices.Clone(task.Set.Items)
 	for n := range task.Set.Items {
 		s := &task.Set.Items[n].Source
-		if strings.EqualFold(string(s.File.Path), string(theFile)) { // a file is not recursive
-			s.File.Path, s.Recursive = theFile, false
+		if strings.EqualFold(string(s.File.Path), string(monitor.TheFile)) { // a file is not recursive
+			s.File.Path, s.Recursive = monitor.TheFile, false
 		}
 	}
 	if m.Contents == nil {
@@ -114,22 +98,22 @@ func (d *Definition) takeContents(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	if len(task.Set.Items) != 1 || !strings.EqualFold(string(one.Source.File.Path), contentSource) {
 		return nil, transfer.Errorf(transfer.KindUsage, "the lines of a trigger file name the files to send; the task has one item, with the source %s", contentSource)
 	}
-	d.TriggerFile = &TriggerFile{DestFirst: m.Contents.Order == "destsrc", Regex: m.Contents.Regex}
-	one.Source.File.Path, one.Source.Recursive = theFile, false
+	d.TriggerFile = &monitor.TriggerFile{DestFirst: m.Contents.Order == "destsrc", Regex: m.Contents.Regex}
+	one.Source.File.Path, one.Source.Recursive = monitor.TheFile, false
 	switch to := string(one.Dest.File.Path); {
 	case strings.EqualFold(to, contentDest):
-		d.TriggerFile.To, one.Dest.File.Path = ToFile, "./"
+		d.TriggerFile.To, one.Dest.File.Path = monitor.ToFile, "./"
 	case strings.EqualFold(to, contentDest+"/"):
-		d.TriggerFile.To, one.Dest.File.Path = ToDirectory, "./"
+		d.TriggerFile.To, one.Dest.File.Path = monitor.ToDirectory, "./"
 	case strings.Contains(strings.ToLower(to), strings.ToLower(strings.TrimSuffix(contentDest, "}"))):
 		return nil, transfer.Errorf(transfer.KindNotBuilt, "the destination of the task is %s, and has more than %s", one.Dest.File.Path, contentDest)
 	}
 	return &task, nil
 }
 
-// takeQueue returns the task of a monitor of a queue with Ferry's variables: the messages that trigger are theFile, and
-// the delimiter between them becomes part of the watched queue.
-func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
+// takeQueue returns the task of a monitor of a queue with Ferry's variables: the messages that trigger are
+// monitor.TheFile, and the delimiter between them becomes part of the watched queue.
+func takeQueue(d *monitor.Definition, m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	watched, _, _ := strings.Cut(m.Queue, "@")
 	of, err := location.Source(placequeue.Prefix + watched)
 	if err != nil {
@@ -137,7 +121,7 @@ func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	}
 	d.Dir = of
 	if m.Contents != nil {
-		d.TriggerFile = &TriggerFile{} // Check refuses it
+		d.TriggerFile = &monitor.TriggerFile{} // Check refuses it
 	}
 	task := *m.Task
 	task.Set.Items = slices.Clone(task.Set.Items)
@@ -159,36 +143,36 @@ func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 			return nil, err
 		}
 		each := strings.EqualFold(groups, "true") && (id == "" || strings.EqualFold(id, theGroup))
-		if each != (d.Condition.Kind == ConditionGroup) {
+		if each != (d.Condition.Kind == monitor.ConditionGroup) {
 			return nil, transfer.Errorf(transfer.KindNotBuilt, `the task takes the queue %s with useGroups=%q and groupId=%q, and waits for <%s>`, watched, groups, id, m.Conditions[0].Kind).
 				WithHint(`useGroups="true" and groupId="${GROUPID}" go with <completeGroups>, and neither goes with <queueNotEmpty>`)
 		}
-		d.Dir, s.Queue, s.File.Path = all, nil, theFile
+		d.Dir, s.Queue, s.File.Path = all, nil, monitor.TheFile
 	}
 	return &task, nil
 }
 
-// queueXML writes a watched queue in MQ MFT's form, and also into the task that sends its messages.
-func (d *Definition) queueXML(m *mftxml.Monitor) error {
+// putQueue writes a watched queue in MQ MFT's form, and also into the task that sends its messages.
+func putQueue(d *monitor.Definition, m *mftxml.Monitor) error {
 	of, err := mftxml.FromQueue(d.Dir)
 	if err != nil {
 		return err
 	}
 	m.Directory, m.Queue = "", of.Name
-	if d.Condition.Kind == ConditionGroup {
+	if d.Condition.Kind == monitor.ConditionGroup {
 		of.Attributes["useGroups"], of.Attributes["groupId"] = "true", theGroup
 	}
 	for n := range m.Task.Set.Items {
-		if s := &m.Task.Set.Items[n].Source; s.File.Path == theFile {
+		if s := &m.Task.Set.Items[n].Source; s.File.Path == monitor.TheFile {
 			s.Queue, s.File = of, mftxml.File{}
 		}
 	}
 	return nil
 }
 
-// XML returns the document that FromDocument converts to the same definition. An error names the part that MQ MFT does
+// MonitorXML returns the document of a monitor. Monitor converts it to the same definition. An error names the part that MQ MFT does
 // not have.
-func (d *Definition) XML() ([]byte, error) {
+func MonitorXML(d *monitor.Definition) ([]byte, error) {
 	m := &mftxml.Monitor{Name: d.Name, Agent: d.Agent, Batch: d.Batch, Directory: d.Dir.Path, Levels: d.Levels, Defaults: d.Defaults, Originator: d.Request.Originator}
 	c := mftxml.Condition{Pattern: d.Match, Exclude: d.Exclude, Regex: d.Regex}
 	for theirs, ours := range conditionOf {
@@ -197,11 +181,11 @@ func (d *Definition) XML() ([]byte, error) {
 		}
 	}
 	switch d.Condition.Kind {
-	case ConditionSize:
+	case monitor.ConditionSize:
 		var size string
 		size, c.Units = mftxml.InUnits(d.Condition.Value)
 		c.Size, _ = strconv.Atoi(size) // a number of digits
-	case ConditionUnchanged:
+	case monitor.ConditionUnchanged:
 		c.Polls = int(d.Condition.Value)
 	}
 	m.Conditions = []mftxml.Condition{c}
@@ -222,8 +206,8 @@ func (d *Definition) XML() ([]byte, error) {
 		return nil, err
 	}
 	m.Task = task.Transfer
-	if d.onQueue() {
-		if err := d.queueXML(m); err != nil {
+	if d.OnQueue() {
+		if err := putQueue(d, m); err != nil {
 			return nil, err
 		}
 	}
@@ -235,9 +219,9 @@ func (d *Definition) XML() ([]byte, error) {
 		it := &m.Task.Set.Items[0]
 		it.Source.File.Path = contentSource
 		switch t.To {
-		case ToFile:
+		case monitor.ToFile:
 			it.Dest.Type, it.Dest.File.Path = "file", contentDest
-		case ToDirectory:
+		case monitor.ToDirectory:
 			it.Dest.Type, it.Dest.File.Path = "directory", contentDest+"/"
 		}
 	}
@@ -245,20 +229,20 @@ func (d *Definition) XML() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return text, d.same(text)
+	return text, sameMonitor(d, text)
 }
 
-// same parses the written text, and refuses a monitor that would come back as another one.
-func (d *Definition) same(text []byte) error {
+// sameMonitor parses the written text, and refuses a monitor that would come back as another one.
+func sameMonitor(d *monitor.Definition, text []byte) error {
 	doc, err := mftxml.Parse(text)
 	if err != nil {
 		return err
 	}
-	again, err := FromDocument(doc)
+	again, err := Monitor(doc)
 	if err != nil {
 		return err
 	}
-	alike := func(d Definition) (text, request string) {
+	alike := func(d monitor.Definition) (text, request string) {
 		q := d.Request
 		q.ID, q.Submitted, q.Originator, q.Version = transfer.ID{1}, time.Time{}, transfer.Originator{}, transfer.RequestVersion
 		d.Request, d.Exact = transfer.Request{}, true // the XML cannot express an early poll

@@ -3,27 +3,7 @@ package agent
 import (
 	"sync"
 	"time"
-
-	"ferry/internal/automation/duty"
-	"ferry/internal/transfer"
 )
-
-// queueRoom returns an error of KindBusy where the queue has no room for one more transfer of a principal. A principal
-// has half of the queue that the other principals leave, rounded up, and all together have no more than the queue. more
-// is the number of transfers that the queue may have beyond its limit; below zero: that are left free.
-func (s *scheduler) queueRoom(principal string, more int) error {
-	most := s.cfg.MaxQueued + more
-	own, all := s.counted(principal)
-	if all >= most {
-		return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", s.cfg.Name, most).
-			WithHint("wait until a transfer there ends")
-	}
-	if share := duty.Share(all-own, most); own >= share {
-		return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued at %s; its share is %d, half of those that other users leave of %d",
-			principal, own, s.cfg.Name, share, most).WithHint("cancel one of them, or wait until one ends")
-	}
-	return nil
-}
 
 // paceEach is the pause between requests of one speaker that could not be taken and come again.
 const paceEach = 20 * time.Millisecond

@@ -1,4 +1,4 @@
-package template
+package translate
 
 import (
 	"os"
@@ -6,22 +6,23 @@ import (
 	"strings"
 	"testing"
 
+	"ferry/internal/automation/template"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
 
-func fromXML(t *testing.T, text string) (*Template, error) {
+func templateOf(t *testing.T, text string) (*template.Template, error) {
 	t.Helper()
 	d, err := mftxml.Parse([]byte(text))
 	if err != nil {
 		return nil, err
 	}
-	return FromDocument(d, nil)
+	return Template(d, nil)
 }
 
 // A schedule is kept in words. A document with a schedule makes no template without it.
 func TestDocumentWithSchedule(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "mft", "xml", "testdata", "template.xml"))
+	data, err := os.ReadFile(filepath.Join("..", "xml", "testdata", "template.xml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +30,11 @@ func TestDocumentWithSchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := FromDocument(d, &Later{At: "21:00"}); err != nil || got.Later.At != "21:00" {
+	if got, err := Template(d, &template.Later{At: "21:00"}); err != nil || got.Later.At != "21:00" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for name, later := range map[string]*Later{"left out": nil, "without a beginning": {Every: "1d"}, "too long": {At: strings.Repeat("1", 101)}, "a count": {At: "21:00", Count: -1}} {
-		if got, err := FromDocument(d, later); err == nil {
+	for name, later := range map[string]*template.Later{"left out": nil, "without a beginning": {Every: "1d"}, "too long": {At: strings.Repeat("1", 101)}, "a count": {At: "21:00", Count: -1}} {
+		if got, err := Template(d, later); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -41,12 +42,12 @@ func TestDocumentWithSchedule(t *testing.T) {
 
 // A template of MQ MFT is one of Ferry's that is sent from in the same way.
 func TestDocument(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "mft", "xml", "testdata", "template.xml"))
+	data, err := os.ReadFile(filepath.Join("..", "xml", "testdata", "template.xml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(data)
-	got, err := fromXML(t, text)
+	got, err := templateOf(t, text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,11 +87,11 @@ func TestDocument(t *testing.T) {
 		"<schedule>":                with("<priority>", "<schedule/><priority>"),
 		"waitTime of <queue>":       with("<file>/srv/out/*.csv</file>", `<queue waitTime="1">Q</queue>`),
 	} {
-		if _, err := fromXML(t, broken); err == nil || !strings.Contains(err.Error(), word) {
+		if _, err := templateOf(t, broken); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", word, err)
 		}
 	}
-	if _, err := fromXML(t, `<cancel><transfer>1</transfer></cancel>`); err == nil {
+	if _, err := templateOf(t, `<cancel><transfer>1</transfer></cancel>`); err == nil {
 		t.Error("a cancel is a template")
 	}
 

@@ -16,8 +16,8 @@ type thing struct {
 	owner string
 }
 
-func (x thing) Owner() string      { return x.owner }
-func (x thing) Ident() transfer.ID { return x.id }
+func (x thing) Owner() string { return x.owner }
+func (x thing) Key() string   { return x.id.String() }
 
 // things are the objects of a duty, with an error behind them, if there is one.
 func things(err error, all ...thing) iter.Seq2[thing, error] {
@@ -151,12 +151,51 @@ func TestVisible(t *testing.T) {
 	}
 }
 
+func TestPage(t *testing.T) {
+	one, two := thing{anID(1, 1), "ann"}, thing{anID(2, 2), "bob"}
+	for _, c := range []struct {
+		limit int
+		fail  error
+		want  []thing
+		more  bool
+		err   error
+	}{
+		{1, nil, []thing{one}, true, nil},
+		{2, nil, []thing{one, two}, false, nil},
+		{3, nil, []thing{one, two}, false, nil},
+		{2, errBroken, []thing{one, two}, false, errBroken},
+	} {
+		var got []thing
+		more, err := Page(things(c.fail, one, two), c.limit, func(x thing) { got = append(got, x) })
+		if more != c.more || err != c.err || !slices.Equal(got, c.want) {
+			t.Errorf("a page of %d is %v, more: %t, %v", c.limit, got, more, err)
+		}
+	}
+}
+
+func TestMayChange(t *testing.T) {
+	for _, c := range []struct {
+		who, owner string
+		own        transfer.Authority
+		kind       transfer.Kind
+	}{
+		{"ann", "ann", transfer.AuthNone, transfer.KindNone},
+		{"ann", "ann", transfer.AuthMonitor, transfer.KindDenied}, // which she lacks
+		{"ann", "bob", transfer.AuthNone, transfer.KindDenied},
+		{"OPS", "bob", transfer.AuthMonitor, transfer.KindNone},
+	} {
+		if err := desk().MayChange(Caller{Origin: word.Origin{Principal: c.who}}, c.owner, c.own); transfer.KindOf(err) != c.kind {
+			t.Errorf("%s changes a definition of %s: %v", c.who, c.owner, err)
+		}
+	}
+}
+
 func TestDecoded(t *testing.T) {
 	values := func(yield func(string, []byte) bool) {
 		_ = yield("a", []byte("1")) && yield("b", []byte("x")) && yield("c", []byte("2"))
 	}
 	var got []string
-	for v, err := range Decoded(values, func(data []byte) (string, error) {
+	for v, err := range Decoded(values, func(_ string, data []byte) (string, error) {
 		if string(data) == "x" {
 			return "", errBroken
 		}

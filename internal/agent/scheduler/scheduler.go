@@ -1,14 +1,20 @@
-package agent
+// Package scheduler gives the slots of a source agent to its transfers.
+package scheduler
 
 import (
+	"context"
+	"log/slog"
 	"runtime/debug"
 	"sort"
 	"sync"
 	"time"
 
+	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -16,13 +22,26 @@ import (
 // peerRetry is the time for which an agent that is away is not asked again, unless a heartbeat comes.
 const peerRetry = 4 * time.Second
 
-// A scheduler gives the source slots: to the highest priority first, then to
+// Config is the configuration of a Scheduler.
+type Config struct {
+	Agent     transfer.AgentName
+	MaxSource int                        // transfers that it sends at once
+	MaxQueued int                        // transfers that are not over
+	Sends     *sender.Config             // of its transfers
+	Wakeup    chan struct{}              // asks for a look at the queue at once
+	May       func() bool                // reports whether transfers may begin
+	Changed   func()                     // is called when a transfer begins or waits
+	Progress  func(p *transfer.Progress) // publishes the status of a transfer
+	Conn      *qmgr.Conn
+	Context   context.Context
+	Clock     clock.Clock
+	Log       *slog.Logger
+}
+
+// A Scheduler gives the source slots: to the highest priority first, then to
 // the oldest. A transfer that waits holds none; one that wakes queues again.
-type scheduler struct {
-	*core
-	own    *owner
-	sends  *sender.Config
-	wakeup chan struct{}
+type Scheduler struct {
+	cfg Config
 
 	mu      sync.Mutex
 	entries map[transfer.ID]*entry
@@ -44,13 +63,13 @@ type entry struct {
 	stored    bool // its destination need not be there
 }
 
-// newScheduler makes a scheduler of transfers that are sent with the configuration sends.
-func newScheduler(c *core, own *owner, sends *sender.Config) *scheduler {
-	return &scheduler{core: c, own: own, sends: sends, wakeup: own.begin, entries: map[transfer.ID]*entry{}, of: map[string]int{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
+// New returns a scheduler without transfers.
+func New(cfg Config) *Scheduler {
+	return &Scheduler{cfg: cfg, entries: map[transfer.ID]*entry{}, of: map[string]int{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
 }
 
-// add takes a transfer into the queue.
-func (s *scheduler) add(o *sender.Outgoing) {
+// Add takes a transfer into the queue.
+func (s *Scheduler) Add(o *sender.Outgoing) {
 	rec := o.Record()
 	s.mu.Lock()
 	s.drop(o.ID)
@@ -58,11 +77,11 @@ func (s *scheduler) add(o *sender.Outgoing) {
 	s.entries[o.ID] = &entry{o: o, principal: rec.Principal, to: rec.Request.Destination, priority: rec.Request.Priority, suspect: rec.Crashes > 0, stored: rec.Request.Stored()}
 	s.mu.Unlock()
 	s.watch(rec.Request.Destination)
-	poke(s.wakeup)
+	wake.Up(s.cfg.Wakeup)
 }
 
 // drop takes a transfer out of the queue. s.mu is held.
-func (s *scheduler) drop(id transfer.ID) {
+func (s *Scheduler) drop(id transfer.ID) {
 	e := s.entries[id]
 	if e == nil {
 		return
@@ -73,19 +92,19 @@ func (s *scheduler) drop(id transfer.ID) {
 	}
 }
 
-// replace puts a transfer that was parked back into the queue.
-func (s *scheduler) replace(old *sender.Outgoing, rec *ledger.Source) {
+// Replace puts a transfer that was parked back into the queue.
+func (s *Scheduler) Replace(old *sender.Outgoing, rec *ledger.Source) {
 	old.Dispose()
 	s.mu.Lock()
 	s.drop(old.ID)
 	s.mu.Unlock()
-	o := sender.New(*s.sends, rec)
-	s.add(o)
-	s.progress(o.Status())
+	o := sender.New(*s.cfg.Sends, rec)
+	s.Add(o)
+	s.cfg.Progress(o.Status())
 }
 
-// find returns a transfer that is not over; nil: there is none.
-func (s *scheduler) find(id transfer.ID) *sender.Outgoing {
+// Find returns a transfer that is not over; nil: there is none.
+func (s *Scheduler) Find(id transfer.ID) *sender.Outgoing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[id]; e != nil {
@@ -95,14 +114,14 @@ func (s *scheduler) find(id transfer.ID) *sender.Outgoing {
 }
 
 // counted returns the number of a principal's transfers that are not over, and the number of all.
-func (s *scheduler) counted(principal string) (own, all int) {
+func (s *Scheduler) counted(principal string) (own, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[principal], len(s.entries)
 }
 
-// counts are for the heartbeat.
-func (s *scheduler) counts() (running, waiting, parked int) {
+// Counts are for the heartbeat.
+func (s *Scheduler) Counts() (running, waiting, parked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
@@ -118,7 +137,7 @@ func (s *scheduler) counts() (running, waiting, parked int) {
 	return running, waiting, parked
 }
 
-func (s *scheduler) all() []*sender.Outgoing {
+func (s *Scheduler) all() []*sender.Outgoing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]*sender.Outgoing, 0, len(s.entries))
@@ -128,20 +147,20 @@ func (s *scheduler) all() []*sender.Outgoing {
 	return out
 }
 
-// wake lets a waiting transfer try at once.
-func (s *scheduler) wake(id transfer.ID) {
+// Wake lets a waiting transfer try at once.
+func (s *Scheduler) Wake(id transfer.ID) {
 	s.mu.Lock()
 	if e := s.entries[id]; e != nil {
 		e.notBefore = time.Time{}
 		e.again = e.running
 	}
 	s.mu.Unlock()
-	poke(s.wakeup)
+	wake.Up(s.cfg.Wakeup)
 }
 
-// cancel ends a transfer that was asked to: at once where it has not got
+// Cancel ends a transfer that was asked to: at once where it has not got
 // anywhere, otherwise by driving it to its end.
-func (s *scheduler) cancel(o *sender.Outgoing) error {
+func (s *Scheduler) Cancel(o *sender.Outgoing) error {
 	s.mu.Lock()
 	e := s.entries[o.ID]
 	if e == nil || e.running {
@@ -161,29 +180,29 @@ func (s *scheduler) cancel(o *sender.Outgoing) error {
 		s.drop(o.ID)
 	}
 	s.mu.Unlock()
-	poke(s.wakeup)
+	wake.Up(s.cfg.Wakeup)
 	return err
 }
 
-// loop starts the transfers that may start.
-func (s *scheduler) loop() {
+// Loop starts the transfers that may start.
+func (s *Scheduler) Loop() {
 	t := s.cfg.Clock.NewTimer(time.Second)
 	defer t.Stop()
 	for {
 		next := s.startSome()
 		t.Reset(next)
 		select {
-		case <-s.wakeup:
+		case <-s.cfg.Wakeup:
 		case <-t.C():
-		case <-s.ctx.Done():
+		case <-s.cfg.Context.Done():
 			return
 		}
 	}
 }
 
 // startSome fills the free slots and returns the time until the next call.
-func (s *scheduler) startSome() time.Duration {
-	if !s.own.may(beginning) {
+func (s *Scheduler) startSome() time.Duration {
+	if !s.cfg.May() {
 		return time.Second
 	}
 
@@ -230,7 +249,7 @@ func (s *scheduler) startSome() time.Duration {
 }
 
 // drive runs one transfer until it ends or must wait.
-func (s *scheduler) drive(e *entry, ending bool) {
+func (s *Scheduler) drive(e *entry, ending bool) {
 	v := s.run(e, ending)
 	s.mu.Lock()
 	e.running = false
@@ -248,18 +267,18 @@ func (s *scheduler) drive(e *entry, ending bool) {
 	e.again = false
 	s.mu.Unlock()
 	if state.Final() && !v.Final { // the last outcomes ended it behind Drive's back
-		s.progress(e.o.Status())
+		s.cfg.Progress(e.o.Status())
 		e.o.Dispose()
 	}
 
-	s.beatNow()
-	poke(s.wakeup)
+	s.cfg.Changed()
+	wake.Up(s.cfg.Wakeup)
 }
 
-func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
+func (s *Scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("transfer panicked and waits", "transfer", e.o.ID, "panic", p, "stack", string(debug.Stack()))
+			s.cfg.Log.Error("transfer panicked and waits", "transfer", e.o.ID, "panic", p, "stack", string(debug.Stack()))
 			v = sender.Verdict{Retry: time.Minute}
 		}
 	}()
@@ -268,7 +287,7 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	if state == transfer.Parked { // and to be cancelled
 		done, err := e.o.CancelNow()
 		if err != nil {
-			s.log.Error("cannot write the ledger", "error", err)
+			s.cfg.Log.Error("cannot write the ledger", "error", err)
 		}
 		return sender.Verdict{Final: done, Retry: peerRetry}
 	}
@@ -276,7 +295,7 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	if !ending && sender.Stow(e.o).Shelved() && state == transfer.Waiting && !s.reachable(e.to) {
 		ended, err := sender.Stow(e.o).StillShelved()
 		if err != nil {
-			s.log.Error("cannot write the ledger", "error", err)
+			s.cfg.Log.Error("cannot write the ledger", "error", err)
 		}
 		return sender.Verdict{Final: ended, Retry: sender.Stow(e.o).AskAgain()}
 	}
@@ -284,13 +303,13 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	if !ending && !e.stored && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
 		ended, err := e.o.MarkUnreachable()
 		if err != nil {
-			s.log.Error("cannot write the ledger", "error", err)
+			s.cfg.Log.Error("cannot write the ledger", "error", err)
 		}
 		return sender.Verdict{Final: ended, Retry: peerRetry}
 	}
 
-	s.beatNow()
-	return e.o.Drive(s.ctx)
+	s.cfg.Changed()
+	return e.o.Drive(s.cfg.Context)
 }
 
 // freshFor is the number of the connection's delays after a sign of an agent until it is asked again. On a slow link
@@ -299,15 +318,15 @@ const freshFor = 4
 
 // reachable asks an agent whether it is there. An agent that is away is not asked again for a while, so that many
 // transfers to it cost one question.
-func (s *scheduler) reachable(name transfer.AgentName) bool {
+func (s *Scheduler) reachable(name transfer.AgentName) bool {
 	now := s.cfg.Clock.Now()
 	if s.peers.down(name, now) {
 		return false
 	}
-	if s.peers.fresh(name, freshFor*s.conn.Delay(), now) {
+	if s.peers.fresh(name, freshFor*s.cfg.Conn.Delay(), now) {
 		return true
 	}
-	_, err := s.conn.Request(s.ctx, wire.AskAgent(name, s.cfg.Name.Token()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second+4*s.conn.Delay())
+	_, err := s.cfg.Conn.Request(s.cfg.Context, wire.AskAgent(name, s.cfg.Agent.Token()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second+4*s.cfg.Conn.Delay())
 	if err == nil {
 		s.peers.answered(name, s.cfg.Clock.Now())
 		return true
@@ -318,9 +337,9 @@ func (s *scheduler) reachable(name transfer.AgentName) bool {
 
 // watch listens to the heartbeats of an agent that transfers go to. An agent that comes back gets its transfers at
 // once.
-func (s *scheduler) watch(name transfer.AgentName) {
+func (s *Scheduler) watch(name transfer.AgentName) {
 	err := s.peers.watch(name, func() (stop func(), err error) {
-		return s.conn.Subscribe(wire.BeatSubject(name), func(m qmgr.Message) {
+		return s.cfg.Conn.Subscribe(wire.BeatSubject(name), func(m qmgr.Message) {
 			r, err := wire.DecodeReport(m.Data)
 			if err != nil || r.Beat == nil {
 				return
@@ -333,12 +352,12 @@ func (s *scheduler) watch(name transfer.AgentName) {
 		})
 	})
 	if err != nil {
-		s.log.Warn("cannot subscribe to an agent's heartbeats", "agent", name, "error", err)
+		s.cfg.Log.Warn("cannot subscribe to an agent's heartbeats", "agent", name, "error", err)
 	}
 }
 
-// forgetPeers removes the agents that no transfer goes to any more, because requests may name any number of them.
-func (s *scheduler) forgetPeers() {
+// ForgetPeers removes the agents that no transfer goes to any more, because requests may name any number of them.
+func (s *Scheduler) ForgetPeers() {
 	s.peers.forget(func(name transfer.AgentName) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -352,7 +371,7 @@ func (s *scheduler) forgetPeers() {
 }
 
 // heard wakes the transfers to an agent that had been away, and nudges those that run to one that has restarted.
-func (s *scheduler) heard(name transfer.AgentName, instance string) {
+func (s *Scheduler) heard(name transfer.AgentName, instance string) {
 	anew := s.peers.heard(name, instance, s.cfg.Clock.Now())
 	s.mu.Lock()
 	woken := false
@@ -370,13 +389,13 @@ func (s *scheduler) heard(name transfer.AgentName, instance string) {
 	}
 	s.mu.Unlock()
 	if woken {
-		poke(s.wakeup)
+		wake.Up(s.cfg.Wakeup)
 	}
 }
 
-// changed takes notice that outcomes have moved a transfer on. A transfer that does not run is woken, or dropped when
+// Changed takes notice that outcomes have moved a transfer on. A transfer that does not run is woken, or dropped when
 // it has ended.
-func (s *scheduler) changed(o *sender.Outgoing) {
+func (s *Scheduler) Changed(o *sender.Outgoing) {
 	s.mu.Lock()
 	e := s.entries[o.ID]
 	idle := e != nil && !e.running
@@ -389,18 +408,35 @@ func (s *scheduler) changed(o *sender.Outgoing) {
 	}
 
 	if o.State().Final() {
-		s.progress(o.Status())
+		s.cfg.Progress(o.Status())
 		o.Dispose()
 	} else {
-		s.wake(o.ID)
+		s.Wake(o.ID)
 	}
 }
 
-// dispose waits for running transfers, and closes all.
-func (s *scheduler) dispose() {
+// Dispose waits for running transfers, and closes all.
+func (s *Scheduler) Dispose() {
 	s.wg.Wait()
 	for _, o := range s.all() {
 		o.Dispose()
 	}
 	s.peers.forget(func(transfer.AgentName) bool { return false })
+}
+
+// Room returns an error of KindBusy where the queue has no room for one more transfer of a principal. A principal
+// has half of the queue that the other principals leave, rounded up, and all together have no more than the queue. more
+// is the number of transfers that the queue may have beyond its limit; below zero: that are left free.
+func (s *Scheduler) Room(principal string, more int) error {
+	most := s.cfg.MaxQueued + more
+	own, all := s.counted(principal)
+	if all >= most {
+		return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", s.cfg.Agent, most).
+			WithHint("wait until a transfer there ends")
+	}
+	if share := duty.Share(all-own, most); own >= share {
+		return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued at %s; its share is %d, half of those that other users leave of %d",
+			principal, own, s.cfg.Agent, share, most).WithHint("cancel one of them, or wait until one ends")
+	}
+	return nil
 }

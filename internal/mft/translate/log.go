@@ -1,9 +1,10 @@
-package audit
+package translate
 
 import (
 	"cmp"
 	"strings"
 
+	"ferry/internal/audit"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
@@ -14,10 +15,10 @@ const (
 	logBytes = 128 << 10 // of the paths of its items
 )
 
-// MFT returns the documents that MQ MFT would publish for a record. It covers a source's records of the start, the
+// Logs returns the documents that MQ MFT would publish for a record. It covers a source's records of the start, the
 // items and the end of a transfer. For other records it returns none; for many items it returns several.
-func (r *Record) MFT() []mftxml.Log {
-	if r.Role != RoleSource || r.Transfer.IsZero() || r.Agent != r.Source {
+func Logs(r *audit.Record) []mftxml.Log {
+	if r.Role != audit.RoleSource || r.Transfer.IsZero() || r.Agent != r.Source {
 		return nil
 	}
 	l := mftxml.Log{ID: r.Transfer, Time: r.Time, Source: r.Source, Destination: r.Destination, Principal: r.Principal, Job: r.Job, Meta: r.Meta}
@@ -25,13 +26,13 @@ func (r *Record) MFT() []mftxml.Log {
 		l.Originator = *r.Originator
 	}
 	switch r.Event {
-	case Started:
+	case audit.Started:
 		l.Action = mftxml.LogStarted
-	case Items:
+	case audit.Items:
 		l.Action = mftxml.LogProgress
-		return r.mftItems(l)
-	case Completed, Failed, Cancelled:
-		if l.Action = mftxml.LogCompleted; r.Event == Cancelled {
+		return itemLogs(r, l)
+	case audit.Completed, audit.Failed, audit.Cancelled:
+		if l.Action = mftxml.LogCompleted; r.Event == audit.Cancelled {
 			l.Action = mftxml.LogCancelled
 		}
 		e := &mftxml.LogEnd{Code: r.Code, Text: string(r.State)}
@@ -50,7 +51,7 @@ func (r *Record) MFT() []mftxml.Log {
 	return []mftxml.Log{l}
 }
 
-func (r *Record) mftItems(l mftxml.Log) (all []mftxml.Log) {
+func itemLogs(r *audit.Record, l mftxml.Log) (all []mftxml.Log) {
 	size := 0
 	for n := range r.Items {
 		o := &r.Items[n]
@@ -80,10 +81,10 @@ func (r *Record) mftItems(l mftxml.Log) (all []mftxml.Log) {
 	return all
 }
 
-// MFTKept returns the document that MQ MFT would publish for a record outside the log of a transfer. about is the
+// Kept returns the document that MQ MFT would publish for a record outside the log of a transfer. about is the
 // document's subject: the ID of a call, or the name of a monitor or a schedule. For other records it returns "" and
 // nil.
-func (r *Record) MFTKept() (about string, text []byte) {
+func Kept(r *audit.Record) (about string, text []byte) {
 	if r.Agent != r.Source {
 		return "", nil
 	}
@@ -98,15 +99,15 @@ func (r *Record) MFTKept() (about string, text []byte) {
 			c.Failure = r.Error.Error()
 		}
 		return r.Transfer.String(), c.XML()
-	case k != nil && (k.Kind == KeptMonitor || k.Kind == KeptSchedule):
-		l.Monitor, l.Name, l.Action = k.Kind == KeptMonitor, k.Name, k.Done
-	case r.Event == Submitted && r.Role == RoleSource && r.Meta[MonitorMeta] != "" && (r.Request == nil || r.Request.Parent.IsZero()):
-		l.Monitor, l.Name, l.Action, l.Transfer, l.Destination = true, r.Meta[MonitorMeta], mftxml.MonitorTriggered, r.Transfer, ""
+	case k != nil && (k.Kind == audit.KeptMonitor || k.Kind == audit.KeptSchedule):
+		l.Monitor, l.Name, l.Action = k.Kind == audit.KeptMonitor, k.Name, k.Done
+	case r.Event == audit.Submitted && r.Role == audit.RoleSource && r.Meta[audit.MonitorMeta] != "" && (r.Request == nil || r.Request.Parent.IsZero()):
+		l.Monitor, l.Name, l.Action, l.Transfer, l.Destination = true, r.Meta[audit.MonitorMeta], mftxml.MonitorTriggered, r.Transfer, ""
 	default:
 		return "", nil
 	}
 	if l.Monitor {
-		return KeptMonitor + "-" + transfer.Token(l.Name), l.XML()
+		return audit.KeptMonitor + "-" + transfer.Token(l.Name), l.XML()
 	}
-	return KeptSchedule + "-" + transfer.Token(l.Name), l.XML()
+	return audit.KeptSchedule + "-" + transfer.Token(l.Name), l.XML()
 }

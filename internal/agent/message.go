@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"sync"
+	"time"
+
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/qmgr"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// again is the time until a request comes back that could not be taken. A pacer makes it longer where there are many.
+const again = 5 * time.Second
+
+// An intake takes requests and commands.
+type intake struct {
+	*sides
+	looks     *looks // at files, that a command waits for
+	refusals  *refusals
+	duties    *duties
+	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
+}
+
+func newIntake(w *sides) *intake {
+	return &intake{sides: w, looks: newLooks(w.cfg.Clock), refusals: &refusals{core: w.core}}
+}
+
+// submitted takes one message of the COMMAND queue. It is acknowledged when the
+// ledger has it, or when it can never be taken.
+func (a *intake) submitted(d qmgr.Delivery) {
+	now, ok := a.admit()
+	if !ok {
+		return // it comes again
+	}
+
+	signed, body, err := word.Open(d.Data)
+	if err != nil {
+		a.refusals.poisonous(d, nil, err)
+		return
+	}
+	if signed == nil && mftxml.Is(body) {
+		a.document(d)
+		return
+	}
+
+	s, err := wire.DecodeSubmit(body)
+	if s == nil {
+		a.refusals.poisonous(d, s, err)
+		return
+	}
+	speaker := wire.LastToken(d.Subject)
+	by, unproved := a.gate.author(signed, body, word.Submit, s.Request.ID, speaker)
+	if unproved != nil {
+		a.refusals.unproved(d, s.Request.ID, s.Reply, unproved)
+		return
+	}
+	if err != nil {
+		a.refusals.poisonous(d, s, err)
+		return
+	}
+
+	from := a.gate.origin(speaker, by)
+	if s.Part != nil {
+		a.part(d, s, from)
+		return
+	}
+	late := s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
+	a.settle(d, s, from.Principal, a.accept(&submission{head: &s.Request, Origin: from, late: late}))
+}
+
+// part takes a part of a request, which waits in the ledger for the head.
+func (a *intake) part(d qmgr.Delivery, s *wire.Submit, from word.Origin) {
+	var err error
+	if a.cfg.Streams == nil {
+		_, err = a.gate.may(from.Principal, transfer.AuthSource)
+	}
+	if err == nil {
+		err = a.keepPart(s.Request.ID, from.Principal, s.Part)
+	}
+	if transfer.KindOf(err) == transfer.KindMalformed || transfer.KindOf(err) == transfer.KindTooLarge {
+		a.refusals.poisonous(d, s, err)
+		return
+	}
+	failpoint.Hit("agent.after_part")
+	a.settle(d, s, from.Principal, err)
+}
+
+// settle answers a message of a principal, and acknowledges it. With an error that may pass, the message comes again.
+func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err error) {
+	speaker := wire.LastToken(d.Subject)
+	switch kind := transfer.KindOf(err); kind {
+	case transfer.KindBusy, transfer.KindInternal, transfer.KindNoSpace, transfer.KindNotFound:
+		a.quiet.Warn("a request stays in its queue", "transfer", s.Request.ID, "principal", principal, "error", err)
+		if kind.Waits() || kind == transfer.KindNotFound {
+			a.answer(speaker, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
+		}
+		d.Nak(a.refusals.pace.delay(speaker, a.cfg.Clock.Now()))
+		return
+	case transfer.KindDenied:
+		a.refusals.denied(refusal(principal, s.Request.ID, err))
+	}
+	failpoint.Hit("agent.before_ack")
+	if s.Part == nil {
+		receipt := wire.Answer{V: wire.Version, ID: s.Request.ID}
+		if err == nil {
+			receipt.Progress, err = a.status(s.Request.ID)
+		}
+		receipt.Error = transfer.AsError(err)
+		a.answer(speaker, s.Reply, receipt)
+	}
+	if err := d.Ack(); err != nil {
+		a.log.Debug("duplicate command ignored", "error", err)
+	}
+}
+
+// admit waits until a request may be taken: the name is ours, and every cancel that
+// was stored before now has been obeyed. It gives the queue manager's time, or
+// reports that the agent ends.
+func (a *intake) admit() (now time.Time, ok bool) {
+	if a.cfg.Alone {
+		return now, true
+	}
+
+	for a.own.wait(taking) {
+		_, ctx, end := a.own.session(a.ctx)
+		unread, now, err := a.unread(ctx)
+		end()
+		if err == nil && unread == 0 && a.own.may(taking) {
+			return now, true
+		}
+		a.own.pause(a.ctx, drainPause)
+	}
+	return now, false
+}
