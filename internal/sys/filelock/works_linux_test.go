@@ -28,11 +28,11 @@ func TestWhichFileSystemsAreRefused(t *testing.T) {
 		{"36 35 0:50 / /srv/ferry rw,relatime - nfs filer:/x rw,vers=3,local_lock=none", "nfs4"},
 		{"36 35 0:50 / /srv/ferry rw,relatime - cifs //filer/x rw,vers=3.1.1", ""},
 		{"36 35 0:50 / /srv/ferry rw,relatime - cifs //filer/x rw,vers=3.1.1,nobrl", "nobrl"},
-		{"36 35 0:50 / /srv/ferry rw,relatime - fuse.sshfs me@filer: rw", "not known"},
+		{"36 35 0:50 / /srv/ferry rw,relatime - fuse.sshfs me@filer: rw", "without known locks"},
 		{"36 35 0:50 / /srv/ferry rw,relatime - fuse.glusterfs filer:x rw", ""},
 		{"36 35 0:50 / /srv/ferry rw,relatime - lustre filer:x rw,flock", ""},
 		{"36 35 0:50 / /srv/ferry rw,relatime - lustre filer:x rw,localflock", "flock"},
-		{"36 35 0:50 / /srv/ferry rw,relatime - 9p host rw", "not known"},
+		{"36 35 0:50 / /srv/ferry rw,relatime - 9p host rw", "without known locks"},
 		{"36 35 0:50 / /srv/ferry rw,relatime - ocfs2 /dev/sdb rw,localflocks", "localflocks"},
 	} {
 		m, found := mountOf(strings.NewReader("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"+c.line+"\n2 1 0:3 / /srv rw - tmpfs x rw\n"), "/srv/ferry/a", unix.Mkdev(0, 50))
