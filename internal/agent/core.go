@@ -13,7 +13,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
@@ -97,9 +96,6 @@ func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err 
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
 	s, err := c.conn.Standing(ctx, c.cfg.controls())
-	if failpoint.Planted("requests-first") {
-		s.Unread = 0
-	}
 	return s.Unread, s.Now, err
 }
 

@@ -11,7 +11,6 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/turns"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -188,12 +187,6 @@ func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 func (a *replies) orphan(msg *wire.Message) {
 	a.quiet.Dropped(string(msg.From), "outcomes of a transfer that the ledger does not know", "transfer", msg.Transfer)
 	a.stray.count(msg.From, len(msg.Outcomes.Outcomes))
-	if failpoint.Planted("orphans-on-record") {
-		a.ledger.Update(func(t *ledger.Tx) error {
-			return a.note(t, audit.Record{Event: audit.Items, Role: audit.RoleSource, Transfer: msg.Transfer, Source: a.cfg.Name,
-				Destination: msg.From, Items: msg.Outcomes.Outcomes})
-		})
-	}
 	link{a.core}.Send(msg.From, &wire.Message{Kind: wire.KindOutcomesAck, From: a.cfg.Name, Transfer: msg.Transfer,
 		OutcomesAck: &wire.OutcomesAck{Batch: msg.Outcomes.Batch}})
 }

@@ -67,7 +67,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		a.part(d, s, from)
 		return
 	}
-	late := s.Late(d.Stored, now) && !failpoint.Planted("late-request-taken")
+	late := s.Late(d.Stored, now)
 	a.settle(d, s, from.Principal, a.accept(&submission{head: &s.Request, Origin: from, late: late}))
 }
 

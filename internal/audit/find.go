@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -181,8 +180,6 @@ func (m *matcher) record(r *Record) bool {
 // agents.
 func (r *Record) tells() bool {
 	switch {
-	case failpoint.Planted("everything-tells"):
-		return true
 	case r.Event == Deleted, r.Event == Archived, r.Event == Warning, r.Agent.Stream():
 		return false
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -157,9 +156,7 @@ func (s streams) skip(r *Record, index int64) error {
 		return fmt.Errorf("%s %d to %d of %s does not follow its record %d", r.Event, g.From, g.To, key, p.have)
 	}
 
-	if !failpoint.Planted("floor-believed") {
-		p.open = opened(p.open, span{g.From, g.To, index})
-	}
+	p.open = opened(p.open, span{g.From, g.To, index})
 
 	s[key] = position{max(p.have, g.To), index, p.open}
 	return nil

@@ -14,7 +14,6 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/sys/clock"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/filelock"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
@@ -44,9 +43,6 @@ func (c *Claim) Close() error { return c.lock.Close() }
 
 // fence is nil while the directory is this process's.
 func (c *Claim) fence() error {
-	if failpoint.Planted("fence-unchecked") {
-		return nil
-	}
 	err := c.mark.Check()
 	if errors.Is(err, filelock.ErrTaken) {
 		return transfer.Errorf(transfer.KindAlive, "another coordination service has taken the audit log over")

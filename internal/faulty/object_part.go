@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"ferry/internal/content/digest"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -58,8 +57,6 @@ func (p *objectPart) upload(least int) error {
 		n := min(LeastPart, len(p.buf))
 		tag, err := p.l.o.Session.part(p.id, len(p.tags)+1, p.buf[:n])
 		switch {
-		case err != nil && failpoint.Planted("object-part-unanswered"):
-			tag = newObject(p.buf[:n]).ETag
 		case errors.Is(err, ErrNoSuchUpload):
 			return transfer.Errorf(transfer.KindUnwritable, "%s cannot be written: its upload is gone", p.key)
 		case err != nil:

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"ferry/internal/place"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -199,7 +198,7 @@ func (f *objectFile) Unchanged() error {
 		return transfer.Errorf(transfer.KindChanging, "%s was deleted while it was read", f.key)
 	case err != nil:
 		return unsettled("head", transfer.Path(f.key), err)
-	case now.ETag != f.is.ETag && !failpoint.Planted("object-version-ignored"):
+	case now.ETag != f.is.ETag:
 		return transfer.Errorf(transfer.KindChanging, "%s was replaced while it was read", f.key)
 	}
 	return nil
@@ -221,9 +220,6 @@ func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bo
 		return err
 	}
 	tag := string(v[1:])
-	if failpoint.Planted("object-version-ignored") {
-		tag = ""
-	}
 
 	switch err := o.Session.remove(string(p), tag); {
 	case err == nil, again && errors.Is(err, ErrNoSuchKey):

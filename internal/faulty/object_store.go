@@ -235,7 +235,6 @@ func (c Session) parts(key, id string) (etags []string, sizes []int64, err error
 
 // A condition must hold for an upload to be completed.
 type condition struct {
-	any   bool
 	match string // the tag of the existing object; empty: there must be none
 }
 
@@ -252,7 +251,7 @@ func (c Session) complete(id string, etags []string, when condition) error {
 		if u == nil {
 			return ErrNoSuchUpload
 		}
-		if is := s.objects[u.key]; !when.any && is.ETag != when.match {
+		if is := s.objects[u.key]; is.ETag != when.match {
 			return ErrPrecondition
 		}
 		var all []byte

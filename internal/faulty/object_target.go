@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"ferry/internal/place"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -247,7 +246,7 @@ func (l *objectLanding) Commit(_ context.Context, group []place.Pending) (done [
 		decided = append(decided, o)
 	}
 
-	if len(intents) > 0 && !failpoint.Planted("no-committing") {
+	if len(intents) > 0 {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
 			return nil, err
 		}
@@ -309,7 +308,7 @@ func (l *objectLanding) Recover(intent transfer.Intent, _ string) (place.Verdict
 	}
 
 	for tries := 0; ; tries++ {
-		err := l.o.Session.complete(in.id, in.tags, condition{any: failpoint.Planted("object-unconditional"), match: in.match})
+		err := l.o.Session.complete(in.id, in.tags, condition{match: in.match})
 		switch {
 		case err == nil:
 			return place.Done, o, nil

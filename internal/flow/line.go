@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"ferry/internal/sys/failpoint"
 )
 
 // Limits of a Line.
@@ -339,9 +337,6 @@ func (l *Line) worth(rate float64) int64 {
 
 // window returns the limit of in-flight bytes. l.mu is held.
 func (l *Line) window() int64 {
-	if failpoint.Planted("line-unmeasured") {
-		return max(256<<10, l.worth(l.rate))
-	}
 	return min(max(lineLeast, l.proven), l.worth(l.rate))
 }
 
@@ -465,9 +460,6 @@ func (f *Flight) Overdue(heard, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limit := min(l.patience()+answerLeast, patienceMost)
-	if failpoint.Planted("line-unmeasured") {
-		return f.owes(now) > 4*time.Second && now.Sub(heard) > 4*time.Second
-	}
 	if now.Sub(l.heard) < limit {
 		if len(f.sent) == 0 || !f.sent[0].at.Before(l.passed) {
 			return false

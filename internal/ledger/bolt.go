@@ -15,7 +15,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
@@ -113,7 +112,7 @@ func refuseTrace(dir, file string) error {
 	if err != nil {
 		return transfer.Errorf(transfer.KindInternal, "the ledger's directory %s cannot be read: %w", dir, err)
 	}
-	if found != "" && !failpoint.Planted("lost-ledger-begun-anew") {
+	if found != "" {
 		return lost(file, found)
 	}
 	return nil

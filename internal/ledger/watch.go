@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
@@ -55,7 +54,7 @@ func (l *Ledger) watchPlaces() error {
 
 // look compares paths and files. Its error is final. Only the writer calls it.
 func (l *Ledger) look() error {
-	if err := l.Lost(); err != nil || failpoint.Planted("state-dir-not-watched") {
+	if err := l.Lost(); err != nil {
 		return err
 	}
 	if l.claim != nil {

@@ -66,9 +66,6 @@ func (i *incoming) offer() {
 	}
 
 	i.offers.sent(i.r.cfg.Clock.Now(), margin)
-	if failpoint.Planted("forgotten-early") {
-		i.outcomesAcked(i.offers.number(i.r.cfg.Ledger.Generation()))
-	}
 }
 
 // outcomesAcked drops the outcomes that the source has recorded in its ledger.

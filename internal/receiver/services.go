@@ -10,7 +10,6 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/receiver/entry"
 	"ferry/internal/receiver/writing"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -133,7 +132,6 @@ func (r *services) ask(from transfer.AgentName, id transfer.ID, acked uint64, re
 		defer func() { <-r.asking }()
 		p, err := r.cfg.Over(r.ctx, from, id)
 		switch {
-		case failpoint.Planted("lost-ledger-unasked"):
 		case transfer.KindOf(err) == transfer.KindNotFound: // it was in the source's ledger before OPEN was sent
 			say(&wire.Message{Kind: sourceLost, Refuse: &wire.Refuse{Error: transfer.Errorf(transfer.KindLost,
 				"%s has lost the ledger of the transfer, or runs on an older copy of it", from).

@@ -417,9 +417,6 @@ func (s *shelving) headGone(p *shelved) (Verdict, error) {
 
 // covered returns how many of the taken messages have no data left that a crash would lose.
 func (s *shelving) covered() (n int) {
-	if failpoint.Planted("stored-acked-early") {
-		return len(s.marks)
-	}
 	below := s.entry.In.Decided.Below()
 	for k := range s.marks {
 		m := &s.marks[k]

@@ -138,7 +138,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 
 // isExpected refuses a file that has another version than the request expects; an empty want is any version.
 func (r *reading) isExpected(want transfer.Version) error {
-	if want == "" || r.facts.Version == want || failpoint.Planted("replaced-unseen") {
+	if want == "" || r.facts.Version == want {
 		return nil
 	}
 	return transfer.Errorf(transfer.KindReplaced, "%s was replaced or changed before it was read; this transfer does not send the new version", r.it.Source)
@@ -193,7 +193,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	}
 	if err := r.src.Unchanged(); transfer.KindOf(err).Waits() {
 		return false, err
-	} else if err != nil && !failpoint.Planted("no-second-look") {
+	} else if err != nil {
 		return false, fmt.Errorf("%w: %w", errChanged, err)
 	}
 	if err := p.out.room(0); err != nil {
@@ -206,10 +206,6 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 
 	p.sent.end(r.item, version)
 	p.out.b.End(r.item, offset)
-	if failpoint.Planted("deleted-when-sent") && p.task.Options.Removes() {
-		d := p.cfg.Place.(place.Deleter)
-		d.Delete(r.it.Reads(), version, d.Aside(p.ID, r.item), false)
-	}
 	return true, nil
 }
 

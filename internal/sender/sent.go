@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"ferry/internal/sender/walk"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -134,9 +133,6 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 	}
 
 	is.Outcome = oc
-	if failpoint.Planted("outcome-path-believed") {
-		return is, ""
-	}
 
 	switch {
 	case b == nil:

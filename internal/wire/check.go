@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -158,7 +157,7 @@ func (a *Accept) check() string {
 		rule{"no nonce that can be", within(a.Nonce, 1, MaxNonce)},
 		rule{"an epoch out of its range", a.Epoch > 0 && a.Epoch <= MaxEpoch},
 		rule{"a destination incarnation that is none", mark(a.Dest) && a.Dest != ""},
-		rule{"settings out of their range", failpoint.Planted("settings-unchecked") || s.Check() == nil && s == s.Or(transfer.Settings{ChunkSize: -1, WindowSize: -1, FrameSize: -1, CheckpointInterval: -1})},
+		rule{"settings out of their range", s.Check() == nil && s == s.Or(transfer.Settings{ChunkSize: -1, WindowSize: -1, FrameSize: -1, CheckpointInterval: -1})},
 		rule{"a lane that is none", a.Lane == transfer.LaneQueue || a.Lane == transfer.LaneDirect},
 		rule{"a credit out of its range", within(a.Credit, 0, MaxAhead)},
 		rule{"a number of missing digests out of its range", within(a.Sums, 0, transfer.MaxUndecided)},

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,16 +34,12 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Ferry is the program as it is shipped; with FERRY_TAGS in the environment it
-// is built with those, so that planted bugs can be in it.
+// Ferry is the program as it is shipped.
 func Ferry(t testing.TB) string { return Tagged(t) }
 
 // Tagged is the program built with build tags, such as failpoint.
 func Tagged(t testing.TB, tags ...string) string {
 	t.Helper()
-	if more := os.Getenv("FERRY_TAGS"); more != "" && !slices.Contains(tags, more) {
-		tags = append(tags, more)
-	}
 	binaries.Lock()
 	defer binaries.Unlock()
 	key := strings.Join(tags, ",")

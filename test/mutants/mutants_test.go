@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package mutants_test shows that the campaigns can fail: bugs that are planted
-// in the product (failpoint.Planted) are made active one after another, and
-// each must be caught by the short form of a campaign that passes without it.
-// It is run by make test-mutants.
+// Package mutants_test shows that the campaigns can fail. Each patch in patches leaves out one step that a promise
+// needs. The go command builds the product with one patch after another (go build -overlay), and the short form of a
+// campaign that passes without the patch must fail with it. It is run by make test-mutants.
 package mutants_test
 
 import (
@@ -12,16 +11,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"ferry/test/mutants/overlay"
 )
 
 // A mutant is a planted bug and the campaign that is to catch it.
 type mutant struct {
-	name     string // failpoint.Planted(name)
+	name     string // of the patch in patches
 	what     string // the check that it leaves out
 	pkg      string // where the campaign is
 	campaign string // or a test, by its name
@@ -154,7 +154,6 @@ func TestMutants(t *testing.T) {
 	t.Chdir(root)
 	dir := t.TempDir()
 	only := os.Getenv("MUTANTS")
-	suites := map[string]string{}
 	sound := map[string]bool{}
 	caught, tried := 0, 0
 	for _, m := range mutants {
@@ -163,16 +162,15 @@ func TestMutants(t *testing.T) {
 		}
 		tried++
 		t.Run(m.name, func(t *testing.T) {
-			if suites[m.pkg] == "" {
-				suites[m.pkg] = compile(t, dir, m.pkg)
-			}
 			if key := m.pkg + m.campaign; !sound[key] {
-				if out, err := campaign(t, suites[m.pkg], m, ""); err != nil {
+				if out, err := campaign(t, dir, m, ""); err != nil {
 					t.Fatalf("campaign %s fails without any planted bug: %v\n%s", m.campaign, err, tail(out))
 				}
 				sound[key] = true
 			}
-			out, err := campaign(t, suites[m.pkg], m, m.name)
+			list, err := overlay.Write(dir, root, m.name)
+			must(t, err)
+			out, err := campaign(t, dir, m, "-overlay="+list)
 			if err == nil || !strings.Contains(out, "--- FAIL") {
 				t.Fatalf("%s, and campaign %s does not notice (%v)\n%s", m.what, m.campaign, err, tail(out))
 			}
@@ -186,45 +184,31 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d of %d planted bugs were caught", caught, tried)
 }
 
-// TestEveryPlantedBugIsTried holds the table against the sources.
+// TestEveryPlantedBugIsTried compares the table with the patches. The house tests apply each patch and check its types.
 func TestEveryPlantedBugIsTried(t *testing.T) {
-	var planted []string
-	call := regexp.MustCompile(`failpoint\.Planted\("([a-z-]+)"\)`)
-	must(t, filepath.WalkDir("../../internal", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		for _, m := range call.FindAllSubmatch(data, -1) {
-			planted = append(planted, string(m[1]))
-		}
-		return err
-	}))
-	slices.Sort(planted)
+	patches, err := overlay.Bugs("../..")
+	must(t, err)
 	var listed []string
 	for _, m := range mutants {
 		listed = append(listed, m.name)
 	}
 	slices.Sort(listed)
-	if planted = slices.Compact(planted); !slices.Equal(planted, listed) {
-		t.Errorf("planted in the sources: %v\nin the table: %v", planted, listed)
+	if !slices.Equal(patches, listed) {
+		t.Errorf("patches: %v\nin the table: %v", patches, listed)
 	}
 }
 
-// compile builds a package of campaigns with the planted bugs in it.
-func compile(t *testing.T, dir, pkg string) string {
+// campaign builds a package of campaigns with a flag for the go command, and runs the short form of a campaign. The
+// programs that the campaign builds have the flag, too.
+func campaign(t *testing.T, dir string, m mutant, flag string) (string, error) {
 	t.Helper()
-	out := filepath.Join(dir, filepath.Base(pkg)+".test")
-	if text, err := exec.Command("go", "test", "-c", "-tags", "failpoint", "-o", out, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("%s cannot be built: %v\n%s", pkg, err, text)
+	env := append(os.Environ(), "CAMPAIGN="+m.campaign, "COUNT=short", "SEED=", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" "+flag))
+	suite := filepath.Join(dir, filepath.Base(m.pkg)+".test")
+	build := exec.Command("go", "test", "-c", "-o", suite, m.pkg)
+	build.Env = env
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s cannot be built: %v\n%s", m.pkg, err, text)
 	}
-	return out
-}
-
-// campaign runs the short form of a campaign. The binaries of ferry that it
-// builds have the tag, too.
-func campaign(t *testing.T, suite string, m mutant, planted string) (string, error) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	tests := "Campaign"
@@ -232,8 +216,7 @@ func campaign(t *testing.T, suite string, m mutant, planted string) (string, err
 		tests = "^" + m.campaign + "$"
 	}
 	c := exec.CommandContext(ctx, suite, "-test.run", tests, "-test.timeout", "4m")
-	c.Dir = m.pkg
-	c.Env = append(os.Environ(), "CAMPAIGN="+m.campaign, "COUNT=short", "SEED=", "FERRY_TAGS=failpoint", "FERRY_PLANTED="+planted)
+	c.Dir, c.Env = m.pkg, env
 	out, err := c.CombinedOutput()
 	return string(out), err
 }

@@ -19,7 +19,6 @@ import (
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/sys/clock"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -288,9 +287,6 @@ func (s *Client) sweepLoop() {
 }
 
 func (s *Client) sweepOnce() error {
-	if failpoint.Planted("stored-not-purged") {
-		return nil
-	}
 	s.mu.Lock()
 	left := maps.Clone(s.left)
 	s.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/wake"
 )
 
@@ -174,9 +173,6 @@ func (r *reader) run(x *running) (end runEnd, err error) {
 				return
 			}
 			number, begin, _ = h.Behind()
-			if failpoint.Planted("stored-part-dropped") {
-				begin = 0
-			}
 		}
 	}()
 

@@ -138,7 +138,7 @@ func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, e
 // the end of ctx that is of KindCancelled is a failure, and on record.
 func (k *Keeper) Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error) {
 	ended, failure, err := k.Ended(c)
-	if ended && !failpoint.Planted("program-twice") || err != nil {
+	if ended || err != nil {
 		return failure, err
 	}
 	if err := k.Vet(c.Request, c.Principal, c.At.AtDest()); err != nil {

@@ -163,7 +163,7 @@ func (k *keeper) follow(j *Job, r *run, c *Child) error {
 	switch {
 	case transfer.KindOf(err) == transfer.KindNotFound:
 		r.accepted[c.N] = false
-		if j.Cancelled != nil && !failpoint.Planted("job-cancel-passed-over") {
+		if j.Cancelled != nil {
 			c.end(k.Clock.Now(), transfer.Cancelled, cancelledBefore(j))
 		}
 		return nil
@@ -204,13 +204,10 @@ func (k *keeper) submit(q *transfer.Request, j *Job, r *run, c *Child, room *boo
 	if err != nil {
 		return err
 	}
-	if now.Cancelled != nil && !failpoint.Planted("job-cancel-passed-over") {
+	if now.Cancelled != nil {
 		return nil // the next look ends it
 	}
 	request := childOf(q, c, j.Children)
-	if failpoint.Planted("job-id-unwritten") {
-		request.ID = transfer.NewID(k.Clock.Now())
-	}
 	_, err = k.Offer(j.Origin, request)
 	switch kind := transfer.KindOf(err); {
 	case err == nil:
@@ -316,16 +313,13 @@ func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 		return false, nil
 	}
 	others := r.children[:len(r.children)-1]
-	early := failpoint.Planted("job-deletes-early")
-	if slices.ContainsFunc(others, func(c Child) bool { return !c.State.Final() }) && !early {
+	if slices.ContainsFunc(others, func(c Child) bool { return !c.State.Final() }) {
 		return false, nil
 	}
 	fresh := *c
 	fresh.Transfer = transfer.NewID(k.Clock.Now())
 	why := ""
-	if fresh.Sum, why = everywhere(others); early {
-		fresh.Sum = transfer.TallyCount
-	}
+	fresh.Sum, why = everywhere(others)
 	err = k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		j, err := d.Load(id.String())

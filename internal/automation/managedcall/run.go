@@ -69,13 +69,6 @@ func (k *keeper) interrupted() error {
 			if c.State != transfer.Running {
 				continue
 			}
-			if failpoint.Planted("call-started-twice") {
-				c.State, c.Attempt = transfer.Queued, c.Attempt-1
-				if err := drawerOf(t).put(c); err != nil {
-					return err
-				}
-				continue
-			}
 			why := transfer.Errorf(transfer.KindLost, "agent %s has ended while it ran the program %s, and does not know whether that has ended, and how", k.Agent, c.Program.Name).
 				WithHint("find out its effects before you call it again")
 			if err := k.ended(t, c, &transfer.Ran{Code: -1, Attempt: c.Attempt}, why); err != nil {

@@ -14,7 +14,6 @@ import (
 	"ferry/internal/automation/variable"
 	"ferry/internal/content/textfile"
 	"ferry/internal/place/local/walk"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -106,7 +105,7 @@ func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
 	for _, it := range d.Request.Items {
 		if it.Source == transfer.File(TheFile) && s.at < len(s.files) {
 			it.Source, it.Picked = s.files[s.at].source(), s.files[s.at].picked
-			if s.files[s.at].isFile() && !failpoint.Planted("trigger-unbound") {
+			if s.files[s.at].isFile() {
 				it.Expected = s.files[s.at].Version()
 			}
 		} else if it.Source, err = variable.InLocation(it.Source, s.path); err != nil {

@@ -4,7 +4,6 @@ import (
 	"time"
 	_ "time/tzdata"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -141,9 +140,6 @@ func addMonths(wall time.Time, n int) time.Time {
 // is the first; a time that does not exist is the end of the gap.
 func resolve(wall time.Time, zone *time.Location) time.Time {
 	const margin = 48 * time.Hour // more than any zone is away from UTC
-	if failpoint.Planted("schedule-in-utc") {
-		zone = time.UTC
-	}
 	for at := wall.Add(-margin); ; {
 		local := at.In(zone)
 		_, offset := local.Zone()

@@ -288,9 +288,6 @@ func (k *keeper) submitOne(c *Claim) error {
 	}
 
 	q.ID, q.Submitted = c.Transfer, c.Transfer.Time().UTC() // the same each time: a repeat must be the same request
-	if failpoint.Planted("schedule-id-unwritten") {
-		q.ID = transfer.NewID(k.Clock.Now())
-	}
 	_, err = k.Submit(by, q)
 	switch kind := transfer.KindOf(err); {
 	case kind.Waits(), kind == transfer.KindInternal, kind == transfer.KindNotFound, kind == transfer.KindCancelled:

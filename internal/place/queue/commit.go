@@ -226,9 +226,6 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 	defer s.close()
 	have, err := s.receipt()
 	for failures := 0; ; {
-		if s.split == nil && failpoint.Planted("messages-stored-again") {
-			have.Messages, have.Last = 0, false
-		}
 		switch kind := transfer.KindOf(err); {
 		case kind == transfer.KindMissing || kind == transfer.KindConflict:
 			l.left.Store(true)

@@ -322,9 +322,6 @@ func (f files) Close() {}
 
 func (f files) Open(p transfer.Path, _ bool) (place.File, error) {
 	a, err := Parse(p)
-	if failpoint.Planted("messages-picked-again") {
-		a.Picked = Picked{}
-	}
 	if err == nil {
 		err = f.s.pick(context.Background(), &a)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"ferry/internal/qmgr/listen"
 	"ferry/internal/security/identity"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -136,9 +135,6 @@ func (c *Cluster) Apply(name string, i *identity.Identity, admits func(name stri
 // those to the services beside it. All members listen on those subjects, and each would do the errand and answer. A
 // queue group is no remedy: the library chooses among the group's subscribers of all members of a cluster.
 func atHome() *server.SubjectPermission {
-	if failpoint.Planted("errand-answered-by-all") {
-		return &server.SubjectPermission{Deny: []string{"ferry.nobody"}}
-	}
 	return &server.SubjectPermission{Deny: []string{wire.AllAsks(wire.Manager), wire.AllAsks(wire.Up)}}
 }
 

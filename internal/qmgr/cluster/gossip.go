@@ -13,7 +13,6 @@ import (
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -113,7 +112,7 @@ func (m *Member) Tell() {
 		m.told = time.Now()
 	}
 	m.mu.Unlock()
-	if !again && m.Store.Cfg.Identity != nil && !failpoint.Planted("claims-not-passed-on") {
+	if !again && m.Store.Cfg.Identity != nil {
 		m.publish(claimsSubject, claimsNote{1, m.Cluster.Name, m.Claims()})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ferry/internal/qmgr/streams"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/space"
 )
 
@@ -37,9 +36,7 @@ func MakeRoom(s *Store, bytes, inodes uint64) {
 	switch {
 	case !s.Cfg.Has(s.Cfg.Dir, max(bytes, fullBytes), max(inodes, fullInodes)):
 		why := "the disk of its directory " + s.Cfg.Dir + " " + space.Shortage(s.Cfg.Dir)
-		if !failpoint.Planted("reserve-kept") {
-			space.GiveUpDir(dir)
-		}
+		space.GiveUpDir(dir)
 		if s.full.Swap(&why) == nil {
 			s.Cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 )
@@ -85,11 +84,10 @@ func (p *question) end(why error) {
 // follow ends the question when its time is over, unless it or its answer may still be on the link.
 func (p *question) follow() {
 	end := time.Now().Add(p.timeout - p.timeout/prompt)
-	byTime := failpoint.Planted("question-by-time")
-	if !byTime && p.delayed(prompter) {
+	if p.delayed(prompter) {
 		end = time.Now().Add(p.timeout)
 	}
-	if !sleep.For(p, time.Until(end), nil) && !byTime && p.delayed(prompt) && !sleep.For(p, p.timeout, nil) {
+	if !sleep.For(p, time.Until(end), nil) && p.delayed(prompt) && !sleep.For(p, p.timeout, nil) {
 		p.link.Passes(p)
 	}
 	p.end(context.DeadlineExceeded)

@@ -10,8 +10,6 @@ package roles
 import (
 	"slices"
 	"strings"
-
-	"ferry/internal/sys/failpoint"
 )
 
 // A Role is the role of an identity in a network.
@@ -108,9 +106,6 @@ func Grants() map[Role]Grant {
 		"ferry.command." + Self + "." + Self,
 		"ferry.queue.*." + Self + ".*", "ferry.queued.*." + Self + ".*.*", // messages of application queues, and receipts
 	}, reads(StreamCommand, DurableCommand+Self), reads(StreamControl, DurableControl+Self), reads(StreamStore, DurableStore+Self))
-	if failpoint.Planted("template-too-wide") {
-		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
-	}
 	agent.Subscribe = append(agent.Subscribe,
 		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.rules")
 

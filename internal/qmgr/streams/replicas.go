@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"ferry/internal/sys/failpoint"
 )
 
 // Error codes of JetStream for more replicas than there are members of a cluster.
@@ -37,9 +35,7 @@ func noCluster(err error) bool {
 
 // create makes a stream, with as many replicas as there are members, three at most. Its durables have as many.
 func (l Library) create(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
-	if !failpoint.Planted("replicas-stay-one") {
-		cfg.Replicas = Replicas
-	}
+	cfg.Replicas = Replicas
 	s, err := l.JS().CreateStream(ctx, cfg)
 	if TooFew(err) {
 		cfg.Replicas = 1
@@ -52,7 +48,7 @@ func (l Library) create(ctx context.Context, cfg jetstream.StreamConfig) (jetstr
 // a member that is gone for an hour is no reason to keep fewer.
 func (l Library) raise(ctx context.Context, s jetstream.Stream) (jetstream.Stream, error) {
 	info := s.CachedInfo()
-	if info.Cluster == nil || info.Cluster.Name == "" || info.Config.Replicas > 1 || failpoint.Planted("replicas-stay-one") {
+	if info.Cluster == nil || info.Cluster.Name == "" || info.Config.Replicas > 1 {
 		return s, nil
 	}
 	cfg := info.Config

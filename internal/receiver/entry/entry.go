@@ -125,7 +125,7 @@ func (e *Entry) Stored() bool { return e.In != nil && e.In.Request.Stored() }
 
 // Gathers reports whether items are held until all are there.
 func (e *Entry) Gathers() bool {
-	return e.In != nil && e.In.Gathers() && !failpoint.Planted("set-in-parts")
+	return e.In != nil && e.In.Gathers()
 }
 
 // Crashed counts a panic against the transfer like a crash of the process.

@@ -51,11 +51,6 @@ func (f *finisher) startCheckpoint() {
 
 	done := make(chan CheckpointResult, 1)
 	f.cp.running = done
-	if failpoint.Planted("safe-before-ledger") {
-		last := &files[len(files)-1].pt
-		f.cp.safe = &wire.Safe{Item: last.Item, Offset: last.Source}
-		f.events.News()
-	}
 
 	go func() {
 		c := CheckpointResult{files: files}

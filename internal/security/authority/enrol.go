@@ -18,7 +18,6 @@ import (
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/security/trust"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -153,7 +152,7 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 		return identity.Grant{}, errNoToken // not recorded: strangers could fill the journal
 	case !now.Before(t.until):
 		why = "the token is no longer good"
-	case t.keys != (Keys{}) && t.keys != keys && !failpoint.Planted("token-not-used-up"):
+	case t.keys != (Keys{}) && t.keys != keys:
 		why = "the token was used before, with other keys"
 	case a.state.taken(t.name, keys):
 		why = "one of the keys was another's, or had another beside it"

@@ -21,7 +21,6 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -177,7 +176,7 @@ func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err err
 	h.taking.Lock()
 	defer h.taking.Unlock()
 	switch held, raw := h.Held(); {
-	case held == nil || d.Number > held.Number || failpoint.Planted("lower-policy-number"):
+	case held == nil || d.Number > held.Number:
 		if err := keep(data); err != nil {
 			return false, err
 		}

@@ -24,7 +24,7 @@ func TestCampaignPowerJobs(t *testing.T) {
 func cutJob(t *testing.T, seed uint64, r *rand.Rand) {
 	const destinations = 6
 	s := &story{t: t, r: r, images: map[string][]*image.Image{}}
-	setup := network.Setup{Ferry: ferry(t), Agents: []string{source, destination}, Roots: map[string]string{}, States: map[string]string{}}
+	setup := network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Roots: map[string]string{}, States: map[string]string{}}
 	for _, name := range everybody {
 		s.images[name] = disks(t, r, name)
 		setup.Roots[name] = s.images[name][0].Dir + "/root"

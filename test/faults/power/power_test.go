@@ -80,7 +80,7 @@ type sending struct {
 
 func tell(t *testing.T, seed uint64, r *rand.Rand, who []string) {
 	s := &story{t: t, r: r, images: map[string][]*image.Image{}}
-	setup := network.Setup{Ferry: ferry(t), Roots: map[string]string{}, States: map[string]string{}}
+	setup := network.Setup{Ferry: campaign.Ferry(t), Roots: map[string]string{}, States: map[string]string{}}
 	for _, name := range everybody {
 		s.images[name] = disks(t, r, name)
 		setup.Roots[name] = s.images[name][0].Dir + "/root"
@@ -121,14 +121,6 @@ func (s *story) begin(who []string) {
 		s.cuts = 0 // no transfer was in flight
 	}
 	s.n.Start(agents...)
-}
-
-// ferry returns the program, built with failpoints if FERRY_PLANTED asks for a planted bug.
-func ferry(t *testing.T) string {
-	if os.Getenv("FERRY_PLANTED") != "" {
-		return campaign.Tagged(t, "failpoint")
-	}
-	return campaign.Ferry(t)
 }
 
 // disks makes the file systems of a process: one for its files and its state, or one for each. On one file system, a

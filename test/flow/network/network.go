@@ -305,7 +305,7 @@ func (n *Network) start(c *exec.Cmd, env ...string) error {
 func (n *Network) environment() []string {
 	var env []string
 	for _, e := range os.Environ() {
-		if (!strings.HasPrefix(e, "FERRY_") || strings.HasPrefix(e, "FERRY_PLANTED=")) && !strings.HasPrefix(e, "HOME=") && !strings.HasPrefix(e, "XDG_") {
+		if !strings.HasPrefix(e, "FERRY_") && !strings.HasPrefix(e, "HOME=") && !strings.HasPrefix(e, "XDG_") {
 			env = append(env, e)
 		}
 	}

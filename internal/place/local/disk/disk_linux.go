@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -406,9 +405,6 @@ func setMeta(fd int, mode uint32, mtime int64) error {
 func startNotOffered(err error) bool {
 	return NotOffered(err) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ESPIPE) // EPERM: a filter of system calls
 }
-
-// openThroughLinks reports whether the planted bug of that name is active.
-func openThroughLinks() bool { return failpoint.Planted("temporary-through-link") }
 
 // Mine reports whether a temporary can be one that this process's user made.
 func (s *Stat) Mine() bool { return s.UID == uint32(os.Geteuid()) }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/space"
 	"ferry/internal/transfer"
 )
@@ -54,7 +53,7 @@ func PassingError(p transfer.Path, be string, err error) error {
 		return nil
 	case errors.As(err, &e) && e.Kind.Waits(): // as the error of an unavailable root
 		return err
-	case transfer.Descriptors(err) && !failpoint.Planted("descriptors-a-verdict"):
+	case transfer.Descriptors(err):
 		return Wrap(transfer.KindBusy, err, openHint, "%s cannot be %s now: %s", p, be, Reason(err))
 	case !transfer.Descriptors(err) && transfer.Passing(err):
 		return Wrap(transfer.KindBusy, err, passHint, "%s cannot be %s now: %s", p, be, Reason(err))

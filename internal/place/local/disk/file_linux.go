@@ -52,10 +52,7 @@ func (f *openFile) close() error {
 // Open omits O_NONBLOCK for a new file. An existing file may be a FIFO, so Open does not wait for it, and clears the
 // flag once it is open.
 func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, error) {
-	if !openThroughLinks() {
-		flag |= unix.O_NOFOLLOW
-	}
-
+	flag |= unix.O_NOFOLLOW
 	wait := unix.O_NONBLOCK
 	if flag&(os.O_CREATE|os.O_EXCL) == os.O_CREATE|os.O_EXCL {
 		wait = 0

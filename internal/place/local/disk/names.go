@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -26,7 +25,7 @@ func IsReserved(name string) bool {
 // request.
 func refusesReserved(p transfer.Path, rel string) error {
 	for name := range strings.SplitSeq(rel, "/") {
-		if IsReserved(name) && !failpoint.Planted("reserved-names") {
+		if IsReserved(name) {
 			if !strings.Contains(string(p), name) { // a link leads there
 				return Wrap(transfer.KindOutsideRoot, nil, "choose another name", "%s leads to %q, a name that begins with %s, which Ferry keeps for its own files", p, name, Reserved)
 			}

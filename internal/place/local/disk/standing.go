@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -185,9 +184,6 @@ func (r *root) mayWrite() error {
 // path, it is the root from now on. The same applies to a file system at a root that is marked as mounted. Otherwise
 // the error waits: the root is away.
 func (f *Roots) enter(r *root) error {
-	if r.dir != nil && failpoint.Planted("root-by-handle") {
-		return nil
-	}
 
 	r.mu.RLock()
 	err := f.leads(r.path, r.lies(), r.id)
@@ -288,9 +284,6 @@ var ErrElsewhere = errors.New("its path leads to another directory")
 // Stands returns nil if a directory's path leads to it. If the path leads elsewhere, the error is a *MovedError. If
 // that cannot be known now, the error waits because the root is away, or is the operating system's.
 func (f *Roots) Stands(d *Dir) error {
-	if failpoint.Planted("path-not-looked-up") {
-		return nil
-	}
 
 	err := f.leads(d.path, d.real, d.id)
 	if err == nil {

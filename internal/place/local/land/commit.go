@@ -87,7 +87,7 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 	c.failTogether()
 	clear(c.looks) // they are looked up once more when the names are durable
 
-	if intents := c.intents(); len(intents) > 0 && !failpoint.Planted("no-committing") {
+	if intents := c.intents(); len(intents) > 0 {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
 			l.leaveUnnamed(c.work)
 			return nil, fmt.Errorf("the commit of %d items could not be recorded: %w", len(intents), err)

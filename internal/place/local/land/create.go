@@ -8,7 +8,6 @@ import (
 
 	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/intent"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -58,9 +57,6 @@ func (l *Landing) createIn(d *held, p disk.Location, item uint64, size, allocate
 	watch := l.watchOf(d) // the watch must be older than the file
 	temp := l.temp(item)
 	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL
-	if failpoint.Planted("temporary-through-link") {
-		flags &^= os.O_EXCL
-	}
 
 	f, err := l.disk.Open(d.Dir, temp, flags, tempMode)
 	if errors.Is(err, fs.ErrExist) { // our own, of an earlier attempt

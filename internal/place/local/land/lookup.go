@@ -6,7 +6,6 @@ import (
 	"path"
 
 	"ferry/internal/place/local/disk"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -39,9 +38,6 @@ func (c *commit) lookUp(w *work) {
 // holdAgainst fails an item that is about to get its name if it may no longer land there. The caller has just checked
 // that the directory is where it was when it was opened.
 func (c *commit) holdAgainst(w *work) {
-	if failpoint.Planted("permit-not-at-rename") {
-		return
-	}
 	err := mayLand(w.l, func(right transfer.Authority) error {
 		return w.l.may(right, path.Join(w.dir.Real(), w.place.Base()))
 	})

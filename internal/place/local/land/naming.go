@@ -74,7 +74,6 @@ func (c *commit) rename(w *work) {
 func (w *work) temporary() {
 	st, err := w.dir.Lstat(w.in.Temp)
 	switch {
-	case failpoint.Planted("temporary-by-name"):
 	case errors.Is(err, fs.ErrNotExist), err == nil && !w.written(&st):
 		w.again = meddled(w.in.Outcome.Path)
 	case err != nil:
@@ -88,7 +87,7 @@ func (w *work) temporary() {
 func (w *work) landed() {
 	st, err := w.dir.Lstat(w.place.Base())
 	switch {
-	case err == nil && w.written(&st), failpoint.Planted("temporary-by-name"):
+	case err == nil && w.written(&st):
 		w.name = nameGiven
 		w.l.fs.obstacles.gone(obstacle{of: w.l.cfg.Transfer, path: w.in.Outcome.Path})
 	case err == nil:
@@ -105,7 +104,7 @@ func (w *work) landed() {
 // unlink. A crash between the two leaves one file with both names, which Recover handles. The new name is durable
 // before the old one goes, or a crash could take both.
 func (l *Landing) rename(d *disk.Dir, temp, final string, replace bool) error {
-	err := l.disk.Rename(d, temp, final, replace || failpoint.Planted("replace-anyway"))
+	err := l.disk.Rename(d, temp, final, replace)
 	if replace || err == nil || !disk.NotOffered(err) {
 		return err
 	}

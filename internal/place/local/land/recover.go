@@ -93,7 +93,7 @@ func (r *recovery) home() (err error) {
 		}
 		r.l.dirs.release(r.dir)
 	}
-	if err == nil && (r.dir.ID().Ino != r.in.DirIno || r.sameBoot && r.dir.ID().Dev != r.in.DirDev) && !failpoint.Planted("path-not-looked-up") {
+	if err == nil && (r.dir.ID().Ino != r.in.DirIno || r.sameBoot && r.dir.ID().Dev != r.in.DirDev) {
 		r.l.dirs.release(r.dir)
 		return &disk.MovedError{Dir: at.Path, Err: disk.ErrElsewhere}
 	}

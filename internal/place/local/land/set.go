@@ -7,7 +7,6 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -157,7 +156,7 @@ func (c *commit) firstFailed() *work {
 // failTogether fails every item of a group with names together, if one has failed.
 func (c *commit) failTogether() {
 	first := c.firstFailed()
-	if !c.together || first == nil || failpoint.Planted("set-in-parts") {
+	if !c.together || first == nil {
 		return
 	}
 	why := transfer.SetFailed(first.in.Outcome.Path, first.in.Outcome.Err)

@@ -109,7 +109,7 @@ func (l *shared) finalize(w *work) error {
 		return disk.TargetError(p.path(), err)
 	}
 
-	if st.Size != size && !failpoint.Planted("cut-unseen") {
+	if st.Size != size {
 		return w.startAgain(again(p.item, p.changed()))
 	}
 
@@ -124,11 +124,8 @@ func (l *shared) finalize(w *work) error {
 }
 
 func (l *Landing) syncFile(w *work) error {
-	if l.cfg.Durable && !failpoint.Planted("no-data-sync") {
+	if l.cfg.Durable {
 		err := l.disk.Sync(w.part.f)
-		if err != nil && failpoint.Planted("sync-retried") {
-			err = l.disk.Sync(w.part.f)
-		}
 		if err != nil {
 			return w.part.poisoned(syncFailed(w.part.path(), err))
 		}

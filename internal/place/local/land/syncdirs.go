@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"ferry/internal/place/local/disk"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -156,9 +155,6 @@ func (l *shared) openDirty(path string) (*held, error) {
 }
 
 func (l *shared) syncDir(d *disk.Dir) error {
-	if failpoint.Planted("no-directory-sync") {
-		return nil
-	}
 
 	err := l.disk.SyncDir(d)
 	if err != nil && disk.NotOffered(err) {

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"ferry/internal/place/local/disk"
-	"ferry/internal/sys/failpoint"
 )
 
 // A watch observes the failed writes of a file system, since before the first temporary that is made durable with it.
@@ -92,10 +91,6 @@ func (w *watch) sync(on disk.Syncs) (done bool, err error) {
 	defer w.mu.Unlock()
 	if w.over {
 		return false, nil
-	}
-
-	if failpoint.Planted("no-group-sync") {
-		return true, nil
 	}
 
 	err = on.SyncFS(w.w)

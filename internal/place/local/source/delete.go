@@ -179,9 +179,6 @@ func (del *deletion) run(file disk.File) error {
 		return err
 	}
 
-	if failpoint.Planted("unlink-by-name") {
-		return errors.Join(del.fs.disk.Unlink(del.d, del.name), del.sync())
-	}
 	if err := del.inPlace(); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"ferry/internal/place/local/disk"
-	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -67,7 +66,7 @@ func (f *Finder) Argument(of transfer.Location) *Argument {
 	// The path beneath the root has as many components in the pattern as in the literal name.
 	parts := strings.Split(a.place.Rel, "/")
 	all := strings.Split(path.Clean(string(disk.Slashed(of.Path))), "/")
-	if a.err != nil || !of.Pattern && !failpoint.Planted("name-is-pattern") || len(all) < len(parts) {
+	if a.err != nil || !of.Pattern || len(all) < len(parts) {
 		return a
 	}
 	pat := newPattern(all[len(all)-len(parts):])
