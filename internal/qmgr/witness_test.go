@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 )
 
@@ -62,12 +61,4 @@ func TestFindingsFade(t *testing.T) {
 	if later := at.Add(streams.DegradedFor); f.Text(later) != "" || !f.Add("5", later) {
 		t.Errorf("after an hour the findings are %s", f.Text(later))
 	}
-}
-
-// lost returns a channel that is closed when a connection is known to be down.
-func lost(t *testing.T, c *Conn) <-chan struct{} {
-	ch := make(chan struct{})
-	qmgrtest.Eventually(t, "the connection is down", func() bool { return !c.control.Up.Load() && !c.data.Up.Load() })
-	close(ch)
-	return ch
 }
