@@ -19,6 +19,8 @@ const flowPage = "docs/flow.md"
 
 func TestDocumentsNameWhatExists(t *testing.T) { hold(t, symbols) }
 
+func TestDocumentsNameFilesThatExist(t *testing.T) { hold(t, namedFiles) }
+
 func TestLinksResolve(t *testing.T) { hold(t, links) }
 
 func TestDependenciesAreExplained(t *testing.T) { hold(t, dependencies) }
@@ -64,6 +66,13 @@ func TestDocumentRulesCanFail(t *testing.T) {
 		{"outside", tree{"a.md": "[b](../b.md)\n", "b.md": ""}, "a.md:1: ../b.md leads nowhere"},
 		{"in code", tree{"a.md": "`[b](docs/c.md)`\n```\n[b](docs/c.md)\n```\n"}, ""},
 		{"with a blank", tree{"a.md": "[b](x%20y.md)\n", "x y.md": ""}, ""},
+	})
+	try(t, namedFiles, []trial{
+		{"there", tree{"docs/a.md": "See place/land/a.go, and a.go.\n", "internal/place/land/a.go": ""}, ""},
+		{"gone", tree{"docs/a.md": "\nSee land/b.go.\n", "internal/place/land/a.go": ""}, "docs/a.md:2: land/b.go does not exist"},
+		{"another folder", tree{"docs/a.md": "See and/a.go.\n", "internal/place/land/a.go": ""}, "and/a.go does not exist"},
+		{"a site", tree{"docs/a.md": "[x](https://pkg.go.dev/x)\n"}, ""},
+		{"the history", tree{"docs/adr/a.md": "See land/b.go.\n"}, ""},
 	})
 	const mod = "module m\n\nrequire (\n\texample.org/a v1.0.0\n\texample.org/b v1.0.0 // indirect\n)\n"
 	try(t, dependencies, []trial{
@@ -148,6 +157,27 @@ func symbols(files tree) []string {
 	}
 	if named == 0 {
 		bad = append(bad, flowPage+" names no package.Symbol")
+	}
+	return bad
+}
+
+var namedFile = regexp.MustCompile("(?:^|[\\s(`])((?:\\w+/)*\\w+\\.go)\\b")
+
+// namedFiles complains about source files in the documents that do not exist. A document gives the end of a path. The
+// decisions may name removed files.
+func namedFiles(files tree) []string {
+	var bad []string
+	for _, name := range files.paths() {
+		if !strings.HasSuffix(name, ".md") || name == "CHANGELOG.md" || strings.HasPrefix(name, "docs/adr/") {
+			continue
+		}
+		for n, line := range strings.Split(files[name], "\n") {
+			for _, m := range namedFile.FindAllStringSubmatch(line, -1) {
+				if !slices.ContainsFunc(files.paths(), func(p string) bool { return p == m[1] || strings.HasSuffix(p, "/"+m[1]) }) {
+					bad = append(bad, fmt.Sprintf("%s:%d: %s does not exist", name, n+1, m[1]))
+				}
+			}
+		}
 	}
 	return bad
 }
