@@ -1,5 +1,5 @@
 // Package qmgr is the connection of a client to a queue manager, embedded or external. No NATS type appears in its API
-// but in Raw, for tests. Only the packages beneath it import NATS.
+// but in Raw, for tests. Only this package and those beneath it import NATS.
 //
 // The embedded queue manager is package server. Client and server do not import each other. Both use
 //

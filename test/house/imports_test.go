@@ -80,7 +80,7 @@ var rows = []row{
 	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/security/identity", "internal/security/trust", "internal/security/policy", "internal/automation/variable", "internal/flow", "internal/sys/turns", "internal/content/digest", "internal/content/compress", "internal/content/codepage", "internal/content/record", "internal/sys/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
-	{[]string{"internal/sys/clock", "internal/sys/failpoint", "internal/sys/filelock", "internal/sys/tcp", "internal/sys/spelling",
+	{[]string{"internal/sys/clock", "internal/sys/failpoint", "internal/sys/filelock", "internal/sys/filetest", "internal/sys/tcp", "internal/sys/spelling",
 		"internal/sys/quiet", "internal/sys/wake", "internal/sys/descriptor", "internal/security/keyfile", "internal/sys/space", "internal/sys/sleep", "internal/content/textfile"},
 		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, its share of the open files, space that is left, a pause, or a text that a person wrote"},
 	{[]string{"internal/sys/dirsync", "internal/sys/posixacl"}, "whoever keeps files makes their names durable in one way, and reads their access control lists in one way"},

@@ -1,10 +1,6 @@
 package local
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"hash"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,37 +10,26 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/place/local/land"
+	"ferry/internal/sys/filetest"
 	"ferry/internal/transfer"
 )
 
+// The names of shared helpers in these tests.
+var (
+	testDigest  = disktest.Digest
+	sum         = disktest.Sum
+	must        = filetest.Must
+	wantKind    = disktest.WantKind
+	tree        = filetest.Tree
+	read        = filetest.Read
+	exists      = filetest.Exists
+	temporaries = disktest.Temporaries
+	realTemp    = filetest.Dir
+)
+
 var testID = transfer.NewID(time.UnixMilli(1_800_000_000_000))
-
-func testDigest(method string) (hash.Hash, error) {
-	if method != "sha256" {
-		return nil, fmt.Errorf("no method %q", method)
-	}
-	return sha256.New(), nil
-}
-
-func sum(b []byte) string {
-	h := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(h[:])
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantKind(t testing.TB, err error, k transfer.Kind) {
-	t.Helper()
-	if transfer.KindOf(err) != k {
-		t.Fatalf("kind %v of %v, want %v", transfer.KindOf(err), err, k)
-	}
-}
 
 // newFS returns an FS on a new directory.
 func newFS(t testing.TB, d disk.Disk) (*FS, string) {
@@ -71,44 +56,6 @@ func firstRoot(f *FS) string {
 	return root.(string)
 }
 
-// tree makes files and, for names that end in '/', directories.
-func tree(t testing.TB, dir string, names ...string) {
-	t.Helper()
-	for _, n := range names {
-		p := filepath.Join(dir, n)
-		if strings.HasSuffix(n, "/") {
-			must(t, os.MkdirAll(p, 0o777))
-			continue
-		}
-		must(t, os.MkdirAll(filepath.Dir(p), 0o777))
-		must(t, os.WriteFile(p, []byte("content of "+n), 0o644))
-	}
-}
-
-func read(t testing.TB, p string) string {
-	t.Helper()
-	b, err := os.ReadFile(p)
-	must(t, err)
-	return string(b)
-}
-
-func exists(p string) bool {
-	_, err := os.Lstat(p)
-	return err == nil
-}
-
-// temporaries returns the names of Ferry's own below a directory.
-func temporaries(t testing.TB, dir string) (found []string) {
-	t.Helper()
-	must(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(e.Name(), disk.Reserved) {
-			found = append(found, p)
-		}
-		return err
-	}))
-	return found
-}
-
 // lander returns a landing in the FS's first root.
 func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *land.Landing {
 	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(firstRoot(f)), Into: true}}}
@@ -116,27 +63,6 @@ func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *land.Landin
 		change(&cfg)
 	}
 	return f.Land(cfg)
-}
-
-// write makes a complete partial.
-func write(l *land.Landing, item uint64, name string, content []byte) (place.Pending, error) {
-	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
-	if err != nil {
-		return place.Pending{}, err
-	}
-	if err := p.Write(content); err != nil {
-		p.Discard()
-		return place.Pending{}, err
-	}
-	return place.Pending{Part: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_789, Name: transfer.Path(name),
-		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}, nil
-}
-
-func realTemp(t testing.TB) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	return dir
 }
 
 // waitForTick writes until the file system's clock has advanced, so that the next change has a different time.
@@ -163,4 +89,9 @@ func args(recursive bool, sources ...transfer.Path) (all []place.Argument) {
 		all = append(all, place.Argument{Source: src, Recursive: recursive})
 	}
 	return all
+}
+
+// write makes a complete partial.
+func write(l *land.Landing, item uint64, name string, content []byte) (place.Pending, error) {
+	return disktest.Write[*land.Partial](l, item, name, content)
 }

@@ -1,46 +1,15 @@
 package local
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk/disktest"
+	"ferry/internal/sys/filetest"
 	"ferry/internal/transfer"
 )
-
-// ordinary makes the test's thread open files as a user with ordinary permissions, and makes that user the owner of
-// everything beneath dir.
-func ordinary(t *testing.T, dir string) {
-	t.Helper()
-	const user = 60001
-	must(t, os.Chmod(filepath.Dir(dir), 0o711))
-	if os.Geteuid() != 0 {
-		return
-	}
-	must(t, filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(p, user, user))
-	}))
-	runtime.LockOSThread()
-	must(t, errors.Join(unix.Setfsgid(user), unix.Setfsuid(user)))
-	t.Cleanup(func() {
-		must(t, errors.Join(unix.Setfsuid(0), unix.Setfsgid(0)))
-		runtime.UnlockOSThread()
-	})
-}
-
-// searchOnly removes the permission to read a directory until the test ends.
-func searchOnly(t *testing.T, dir string, mode os.FileMode) {
-	t.Helper()
-	must(t, os.Chmod(dir, mode))
-	t.Cleanup(func() { os.Chmod(dir, 0o755) })
-}
 
 // TestDirectoriesThatMayOnlyBeSearched: a file is read and lands beneath directories that the agent's user may search
 // and not read. That includes the root, paths through links, and hosts without openat2.
@@ -51,9 +20,9 @@ func TestDirectoriesThatMayOnlyBeSearched(t *testing.T) {
 	must(t, os.Symlink("h/u", filepath.Join(dir, "link")))
 	must(t, os.Symlink("../../box", filepath.Join(dir, "h/u/other")))
 	must(t, os.Symlink("/", filepath.Join(dir, "h/u/out")))
-	ordinary(t, dir)
+	filetest.AsUser(t, dir)
 	for _, d := range []string{dir, filepath.Join(dir, "h")} {
-		searchOnly(t, d, 0o111)
+		filetest.SearchOnly(t, d, 0o111)
 	}
 	f := openFS(t, nil, dir)
 
@@ -104,8 +73,8 @@ func TestDirectoryThatMayBeWrittenAndNotRead(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	tree(t, dir, "box/x")
-	ordinary(t, dir)
-	searchOnly(t, filepath.Join(dir, "box"), 0o311)
+	filetest.AsUser(t, dir)
+	filetest.SearchOnly(t, filepath.Join(dir, "box"), 0o311)
 	f := openFS(t, nil, dir)
 
 	l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Durable = true })

@@ -3,42 +3,15 @@ package disk
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 
+	"ferry/internal/sys/filetest"
+
 	"golang.org/x/sys/unix"
 )
-
-// ordinary makes the test's thread open files as a user with ordinary permissions, and makes that user the owner of
-// everything beneath dir.
-func ordinary(t *testing.T, dir string) {
-	t.Helper()
-	const user = 60001
-	must(t, os.Chmod(filepath.Dir(dir), 0o711))
-	if os.Geteuid() != 0 {
-		return
-	}
-	must(t, filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(p, user, user))
-	}))
-	runtime.LockOSThread()
-	must(t, errors.Join(unix.Setfsgid(user), unix.Setfsuid(user)))
-	t.Cleanup(func() {
-		must(t, errors.Join(unix.Setfsuid(0), unix.Setfsgid(0)))
-		runtime.UnlockOSThread()
-	})
-}
-
-// searchOnly removes the permission to read a directory until the test ends.
-func searchOnly(t *testing.T, dir string, mode os.FileMode) {
-	t.Helper()
-	must(t, os.Chmod(dir, mode))
-	t.Cleanup(func() { os.Chmod(dir, 0o755) })
-}
 
 // TestOpenBeneathWithoutOpenat2: components are opened one by one as openat2 would open them.
 func TestOpenBeneathWithoutOpenat2(t *testing.T) {
@@ -69,8 +42,8 @@ func TestOpenBeneathWithoutOpenat2(t *testing.T) {
 		}
 	}
 
-	ordinary(t, dir)
-	searchOnly(t, filepath.Join(dir, "top/in"), 0o111)
+	filetest.AsUser(t, dir)
+	filetest.SearchOnly(t, filepath.Join(dir, "top/in"), 0o111)
 	fd, err := openParts(root, "in/deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	must(t, err)
 	unix.Close(fd)

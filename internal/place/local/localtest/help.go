@@ -2,11 +2,7 @@ package localtest
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"hash"
 	"path"
 	"sync"
 	"testing"
@@ -15,8 +11,10 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/place/local/land"
 	"ferry/internal/place/placetest"
+	"ferry/internal/sys/filetest"
 	"ferry/internal/transfer"
 )
 
@@ -37,20 +35,6 @@ type Place struct {
 
 	// Plain reports that the disk has no rename that refuses to replace.
 	Plain bool
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantKind(t testing.TB, err error, k transfer.Kind) {
-	t.Helper()
-	if transfer.KindOf(err) != k {
-		t.Fatalf("kind %v of %v, want %v", transfer.KindOf(err), err, k)
-	}
 }
 
 func wantErr(t testing.TB, what string, err, want error) {
@@ -98,24 +82,20 @@ func (p *Place) own() (names []string) {
 	return names
 }
 
+// The names of shared helpers in this suite.
+var (
+	must       = filetest.Must
+	wantKind   = disktest.WantKind
+	testDigest = disktest.Digest
+	sum        = disktest.Sum
+)
+
 var testID = transfer.NewID(time.UnixMilli(1_800_000_000_000))
 
 const (
 	testBoot  = "this boot"
 	otherBoot = "another boot"
 )
-
-func testDigest(method string) (hash.Hash, error) {
-	if method != "sha256" {
-		return nil, fmt.Errorf("no method %q", method)
-	}
-	return sha256.New(), nil
-}
-
-func sum(b []byte) string {
-	h := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(h[:])
-}
 
 func body(n int, seed byte) []byte {
 	return bytes.Repeat([]byte{seed, seed + 1, seed + 2, 0, '\n'}, n/5+1)[:n]
@@ -163,20 +143,6 @@ func (p *Place) land(t testing.TB, f *local.FS, j place.Journal, change func(*pl
 	return l
 }
 
-// write makes a complete partial.
-func write(l *land.Landing, item uint64, name string, content []byte) (place.Pending, error) {
-	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
-	if err != nil {
-		return place.Pending{}, err
-	}
-	if err := p.Write(content); err != nil {
-		p.Discard()
-		return place.Pending{}, err
-	}
-	return place.Pending{Part: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_700, Name: transfer.Path(name),
-		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}, nil
-}
-
 // A ledger records its arguments, unless it is told to refuse.
 type ledger struct {
 	mu         sync.Mutex
@@ -219,4 +185,11 @@ func (j *ledger) Committed(outs []transfer.Outcome) error {
 		j.outcomes[o.Item] = o
 	}
 	return nil
+}
+
+// write makes a complete partial. Its time has no more digits than the coarsest disk of the suite keeps.
+func write(l *land.Landing, item uint64, name string, content []byte) (place.Pending, error) {
+	p, err := disktest.Write[*land.Partial](l, item, name, content)
+	p.Mtime = 1_700_000_000_123_456_700
+	return p, err
 }
