@@ -2,7 +2,7 @@
 // into the ledger, gives slots, drives the sender and the receiver, recovers
 // after a crash, and tells the network that it is alive.
 //
-// Messages come in on the five queues and go to one place each:
+// Each message to an agent goes to one part of it:
 //
 //	COMMAND  ferry.command.<agent>.>   requests            message.go
 //	COMMAND  ferry.control.<agent>.>   cancels and such    control.go

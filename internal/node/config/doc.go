@@ -1,6 +1,5 @@
-// Package config reads and checks settings. It is imported by internal/cli only;
-// every other package owns its settings as a type of its own and knows nothing
-// of files or environments.
+// Package config reads and checks settings. The packages of the command line and node/member import it. Every other
+// package owns its settings as a type of its own, and reads no settings from files or from the environment.
 //
 // A setting is a command-line flag that was given somewhere else. The command
 // line wins over the environment (FERRY_ and the flag's name in capitals, with
