@@ -19,7 +19,6 @@ import (
 // The names of shared helpers in these tests.
 var (
 	testDigest  = disktest.Digest
-	sum         = disktest.Sum
 	must        = filetest.Must
 	wantKind    = disktest.WantKind
 	tree        = filetest.Tree
