@@ -32,7 +32,7 @@ func newSample(t *testing.T) *sample {
 	}
 	for i := range int64(8) {
 		s.checks = append(s.checks, Checkpoint{}.at(l, t, i))
-		c, _ := l.index.cell(i)
+		c, _ := l.files.index.cell(i)
 		s.at = append(s.at, c.at)
 	}
 	s.at[7] = l.tip.end

@@ -83,7 +83,7 @@ func TestAppendReadVerify(t *testing.T) {
 // at returns the checkpoint of the log at a size.
 func (Checkpoint) at(l *Log, t *testing.T, size int64) Checkpoint {
 	t.Helper()
-	tr, err := loadTree(size, l.hashes)
+	tr, err := loadTree(size, l.files.hashes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestNumbersDecide(t *testing.T) {
 	if rep, err := l.Verify(t.Context(), nil); err != nil || rep.Gaps != 2 || rep.Found != 2 {
 		t.Errorf("%d gaps and %+v, %v", rep.Gaps, rep.Problems, err)
 	}
-	dir := copyDir(t, l.dir)
+	dir := copyDir(t, l.files.dir)
 	again := open(t, dir) // without the state, by reading
 	if r := appendOK(t, again, batchOf(t, "A1", 1, 22, 22, 22)); r.Have != 22 || r.Index != 13 {
 		t.Errorf("after a restart: %+v", r)

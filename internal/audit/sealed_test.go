@@ -252,7 +252,11 @@ func TestRunsOfAnAgent(t *testing.T) {
 func (s *signing) proof(t testing.TB, l *Log) *Proof {
 	t.Helper()
 	c := Prover{l}.At(s.service.Party().Name.Network)
-	p, err := Prover{l}.Prove(2, c)
+	raw, rec, err := l.Read(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Prover{l}.Prove(2, raw, &rec, c)
 	if err != nil {
 		t.Fatal(err)
 	}
