@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"ferry/internal/audit/witness"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -16,28 +17,6 @@ const saveEvery = 8192
 
 // maxAppend bounds the bytes that one append adds to the records file: a batch with its frames, and a gap record.
 const maxAppend = 2 << 20
-
-// A stage holds records during an append, with all data that is stored for them.
-type stage struct {
-	first   tip // before them
-	tip     tip // after them
-	frames  []byte
-	cells   []byte
-	hashes  []byte
-	streams streams // of the numberings of these records
-	records []*Record
-}
-
-// add stages a record. frame is the size of its frame in bytes.
-func (s *stage) add(body []byte, frame int64, r *Record) error {
-	_, err := s.streams.observe(r, s.tip.tree.size)
-	s.cells = cellOf(r, s.tip.end).append(s.cells)
-	for _, h := range s.tip.tree.add(tlog.RecordHash(body)) {
-		s.hashes = append(s.hashes, h[:]...)
-	}
-	s.tip.end += frame
-	return err
-}
 
 // Append appends the records of a batch that the log does not have yet. It returns when they are durable. The Receipt
 // describes the log after that. The numbers of the records decide, not the time of arrival:
@@ -50,6 +29,10 @@ func (s *stage) add(body []byte, frame int64, r *Record) error {
 // appended when they arrive. So are records with numbers that the log has with another content; a record about that
 // precedes them.
 func (l *Log) Append(b Batch) (Receipt, error) { return l.append(b, nil) }
+
+// Append is Log.Append for a batch that must have this agent's seal. Without a valid seal, it returns an error of
+// KindDenied.
+func (by Sealer) Append(l *Log, b Batch) (Receipt, error) { return l.append(b, &by) }
 
 func (l *Log) append(b Batch, by *Sealer) (Receipt, error) {
 	key, err := b.stream()
@@ -72,7 +55,7 @@ func (l *Log) append(b Batch, by *Sealer) (Receipt, error) {
 		return Receipt{}, err
 	}
 
-	s := l.newStage(key, l.own())
+	s := newStage(l.tip, l.streams, key, l.own())
 	if err := l.stageGaps(s, key, &b, list); err != nil {
 		return Receipt{}, err
 	}
@@ -92,7 +75,7 @@ func (l *Log) append(b Batch, by *Sealer) (Receipt, error) {
 		fresh = append(fresh, list[i])
 	}
 	at := s.tip.tree.size - int64(len(fresh))
-	if err := by.stage(l, s, key, &b, list, fresh); err != nil {
+	if err := l.stageSeal(s, by, key, &b, list, fresh); err != nil {
 		return Receipt{}, err
 	}
 	if err := l.commit(s); err != nil {
@@ -187,6 +170,14 @@ func (l *Log) stageGaps(s *stage, key stream, b *Batch, list []entry) error {
 		"records %d to %d of %s came again with another content; both are in the log", other.From, other.To, key)})
 }
 
+// stageSeal stages the seal after a batch's records, if the log needs it. fresh are those staged last.
+func (l *Log) stageSeal(s *stage, by *Sealer, key stream, b *Batch, list, fresh []entry) error {
+	if by == nil || len(fresh) == 0 && !l.recent.unsealed.has(key, list[0].rec.N, list[len(list)-1].rec.N) {
+		return nil
+	}
+	return l.stageOwn(s, by.record(b, list, fresh))
+}
+
 // AppendOwn appends a record of coordination's own. The log numbers it, and fills in agent, incarnation, time and role
 // if they are empty.
 func (l *Log) AppendOwn(rec Record) error {
@@ -199,35 +190,32 @@ func (l *Log) appendOwn(rec Record) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	s := l.newStage(l.own())
+	s := newStage(l.tip, l.streams, l.own())
 	if err := l.stageOwn(s, &rec); err != nil {
 		return err
 	}
 	return l.commit(s)
 }
 
+// Bind records the owner of a key, and returns the index of the record.
+func Bind(l *Log, b *witness.Binding) (index int64, err error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	err = l.appendOwn(Record{Event: Bound, Vouched: Vouched{Binding: b}, Text: fmt.Sprintf("%s signs its records with the key %s", b.Identity, b.ID())})
+	return l.tip.tree.size - 1, err
+}
+
 // own returns the numbering of coordination's own records.
-func (l *Log) own() stream { return stream{Coordination, l.id} }
+func (l *Log) own() stream { return stream{Coordination, l.files.id} }
 
 func (l *Log) usable() error {
 	if l.lock == nil {
-		return transfer.Errorf(transfer.KindUsage, "the audit log in %s is open for reading only", l.dir)
+		return transfer.Errorf(transfer.KindUsage, "the audit log in %s is open for reading only", l.files.dir)
 	}
 	if l.failed == nil {
 		return l.fenced()
 	}
 	return l.failed
-}
-
-// newStage begins an append of records of the given numberings.
-func (l *Log) newStage(keys ...stream) *stage {
-	s := &stage{first: l.tip, tip: l.tip, streams: streams{}}
-	for _, k := range keys {
-		if p, ok := l.streams[k]; ok {
-			s.streams[k] = p
-		}
-	}
-	return s
 }
 
 func (l *Log) stageOwn(s *stage, rec *Record) error {
@@ -248,49 +236,38 @@ func (l *Log) stageOwn(s *stage, rec *Record) error {
 	return s.put(body, rec)
 }
 
-// put adds a record and its frame. The record must be the next of its numbering.
-func (s *stage) put(body []byte, r *Record) error {
-	before := len(s.frames)
-	s.frames = appendRecord(s.frames, body)
-	if err := s.add(body, int64(len(s.frames)-before), r); err != nil {
-		return transfer.Errorf(transfer.KindInternal, "audit log: %w", err)
-	}
-	s.records = append(s.records, r)
-	return nil
-}
-
 // commit makes the staged records durable and then visible. The caller holds l.writing.
 func (l *Log) commit(s *stage) error {
 	if len(s.frames) == 0 {
 		return nil
 	}
 
-	if _, err := l.records.WriteAt(s.frames, s.first.end); err != nil {
+	if _, err := l.files.records.WriteAt(s.frames, s.first.end); err != nil {
 		// Only the tail of one file has changed. Undo it, so that an append can be tried again when there is space.
-		if undo := l.records.Truncate(s.first.end); undo != nil {
+		if undo := l.files.records.Truncate(s.first.end); undo != nil {
 			return l.fail("records", undo)
 		}
-		return transfer.Errorf(transfer.KindOf(err), "audit log %s cannot be written: %w", l.dir, err).
+		return transfer.Errorf(transfer.KindOf(err), "audit log %s cannot be written: %w", l.files.dir, err).
 			WithHint("make space for it; agents keep their records until it has them")
 	}
 
 	failpoint.Hit("audit.written")
-	if err := l.records.Sync(); err != nil {
+	if err := l.files.records.Sync(); err != nil {
 		return l.fail(recordsName, err)
 	}
 
 	failpoint.Hit("audit.synced")
 	// Only after the sync: records in the index and the hashes count as durable.
-	if err := l.index.write(s.cells, s.first.tree.size); err != nil {
+	if err := l.files.index.write(s.cells, s.first.tree.size); err != nil {
 		return l.fail(indexName, err)
 	}
-	if err := l.hashes.write(s.hashes, tlog.StoredHashCount(s.first.tree.size)); err != nil {
+	if err := l.files.hashes.write(s.hashes, tlog.StoredHashCount(s.first.tree.size)); err != nil {
 		return l.fail(hashesName, err)
 	}
-	if err := l.index.f.Sync(); err != nil {
+	if err := l.files.index.f.Sync(); err != nil {
 		return l.fail(indexName, err)
 	}
-	if err := l.hashes.f.Sync(); err != nil {
+	if err := l.files.hashes.f.Sync(); err != nil {
 		return l.fail(hashesName, err)
 	}
 
@@ -305,7 +282,7 @@ func (l *Log) commit(s *stage) error {
 	l.mu.Unlock()
 	if l.tip.tree.size-l.saved >= saveEvery {
 		// The records are safe. An old state only makes the next start slower.
-		_ = l.save(nil)
+		_ = l.save()
 	}
 	return nil
 }
@@ -313,7 +290,7 @@ func (l *Log) commit(s *stage) error {
 // fail stops writing for the rest of the process. After a failed sync the content of the disk is unknown, and a second
 // sync would not reveal it. Only a new start, which reads the data and writes it again, can continue.
 func (l *Log) fail(name string, err error) error {
-	l.failed = transfer.Errorf(transfer.KindOf(err), "the audit log stopped, because %s in %s could not be made durable: %w", name, l.dir, err).
+	l.failed = transfer.Errorf(transfer.KindOf(err), "the audit log stopped, because %s in %s could not be made durable: %w", name, l.files.dir, err).
 		WithHint("see to the disk, then start coordination again; agents keep their records until it has them")
 	return l.failed
 }

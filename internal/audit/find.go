@@ -61,24 +61,24 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 	for end := from; end > 0; end -= findBlock {
 		first := max(end-findBlock, 0)
 		cells := buf[:(end-first)*cellSize]
-		if err := l.index.read(cells, first); err != nil {
-			return logError(l.dir, err)
+		if err := l.files.index.read(cells, first); err != nil {
+			return logError(l.files.dir, err)
 		}
 		for i := end - 1; i >= first; i-- {
 			c := parseCell(cells[(i-first)*cellSize:])
 			if !m.cell(c) {
 				continue
 			}
-			raw, err := readRecord(l.records, c.at)
+			raw, err := readRecord(l.files.records, c.at)
 			if err != nil {
-				return l.badRecord(i, err)
+				return l.files.badRecord(i, err)
 			}
 			if !m.raw(raw) {
 				continue
 			}
 			r, err := Decode(raw)
 			if err != nil {
-				return l.badRecord(i, err)
+				return l.files.badRecord(i, err)
 			}
 			if !m.record(&r) {
 				continue

@@ -40,9 +40,9 @@ func unsound(t *testing.T, l *Log, words ...string) *Log {
 		if with != "as it is" {
 			closeLog(t, l)
 			if with != "after a start" {
-				remove(t, l.dir, stateName)
+				remove(t, l.files.dir, stateName)
 			}
-			l = open(t, l.dir)
+			l = open(t, l.files.dir)
 		}
 		rep, err := l.Verify(t.Context(), nil)
 		if err != nil || rep.Found == 0 {

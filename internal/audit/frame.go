@@ -56,6 +56,11 @@ func parseHeader(b []byte, magic, path string) (log uint64, err error) {
 	return binary.BigEndian.Uint64(b[12:]), nil
 }
 
+// mending returns the next step for a damaged log.
+func mending(dir string) string {
+	return "look at it with `ferry audit verify --dir " + dir + "`, then restore the directory from a copy, or move it away to begin a new log"
+}
+
 // appendRecord appends a record's frame to b, with the record compressed.
 func appendRecord(b, body []byte) []byte { return appendFrame(b, packed.Pack(body)) }
 
@@ -155,7 +160,8 @@ type walker struct {
 }
 
 func newWalker(f io.ReaderAt, at, end int64) *walker {
-	return &walker{r: bufio.NewReaderSize(io.NewSectionReader(f, at, max(end-at, 0)), 256<<10), at: at, end: end}
+	n := max(end-at, 0)
+	return &walker{r: bufio.NewReaderSize(io.NewSectionReader(f, at, n), int(min(n, 256<<10))), at: at, end: end}
 }
 
 // next reads a record. The result is valid until the next call. At the end the error is io.EOF. After any error the

@@ -59,8 +59,8 @@ func (h *Heard) Hear(r *Report) (kept []Checkpoint) {
 // Same reports witnesses' checkpoints that belong to another log than the files at hand.
 func (h *Heard) Same(l *Log, r *Report) {
 	for _, s := range h.Statements {
-		if who, at, ok, err := s.Check(h.Roots); err == nil && ok && at.Log != FormatIncarnation(l.id) {
-			r.add(-1, "the witness %s has seen %s; these files are log %s", who.Name.Name, at, FormatIncarnation(l.id))
+		if who, at, ok, err := s.Check(h.Roots); err == nil && ok && at.Log != FormatIncarnation(l.files.id) {
+			r.add(-1, "the witness %s has seen %s; these files are log %s", who.Name.Name, at, FormatIncarnation(l.files.id))
 		}
 	}
 }

@@ -66,14 +66,11 @@ type Seen struct {
 	Time  time.Time `json:"time"`
 }
 
-// Prove makes the proof of the record at an index. It leaves out the parts that the log does not have: the checkpoint
-// of c and the bindings of the keys that signed it.
-func (l Prover) Prove(i int64, c witness.Checkpoint) (*Proof, error) {
-	raw, rec, err := l.Read(i)
-	if err != nil {
-		return nil, err
-	}
+// Prove makes the proof of the record at an index, with its JSON. It leaves out the parts that the log does not have:
+// the checkpoint of c and the bindings of the keys that signed it.
+func (l Prover) Prove(i int64, raw []byte, rec *Record, c witness.Checkpoint) (*Proof, error) {
 	p := &Proof{V: proofVersion, Record: string(raw), Index: i}
+	var err error
 	if p.Inclusion, err = l.Proof(i, c.Size); err != nil || rec.Agent == Coordination {
 		return p, err
 	}

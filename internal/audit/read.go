@@ -1,11 +1,6 @@
 package audit
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-
 	"golang.org/x/mod/sumdb/tlog"
 
 	"ferry/internal/transfer"
@@ -16,67 +11,17 @@ func (l *Log) Read(i int64) ([]byte, Record, error) {
 	if size := l.Size(); i < 0 || i >= size {
 		return nil, Record{}, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; there is none at index %d", size, i)
 	}
-	c, err := l.index.cell(i)
+	c, err := l.files.index.cell(i)
 	if err != nil {
-		return nil, Record{}, logError(l.dir, err)
+		return nil, Record{}, logError(l.files.dir, err)
 	}
-	return l.readAt(i, c)
-}
-
-func (l *Log) readAt(i int64, c cell) ([]byte, Record, error) {
-	body, err := readRecord(l.records, c.at)
-	if err != nil {
-		return nil, Record{}, l.badRecord(i, err)
-	}
-	r, err := Decode(body)
-	if err != nil {
-		return nil, Record{}, l.badRecord(i, err)
-	}
-	return body, r, nil
-}
-
-func (l *Log) badRecord(i int64, err error) error {
-	var bad *badFrame
-	var wrong *transfer.Error
-	if errors.As(err, &bad) || errors.As(err, &wrong) {
-		return l.damaged(recordsName, fmt.Sprintf("record %d: %v", i, err))
-	}
-	return logError(l.dir, err)
+	return l.files.record(i, c)
 }
 
 // Scan calls fn for each record from an index on, in the order of the log, up to the size of the log at the call. raw
 // and the record are valid until fn returns. If fn returns fs.SkipAll, Scan ends without an error.
 func (l *Log) Scan(from int64, fn func(i int64, raw []byte, r *Record) error) error {
-	t := l.snapshot()
-	if from = max(from, 0); from >= t.tree.size {
-		return nil
-	}
-
-	c, err := l.index.cell(from)
-	if err != nil {
-		return logError(l.dir, err)
-	}
-
-	w := newWalker(l.records, c.at, t.end)
-	for i := from; i < t.tree.size; i++ {
-		body, err := w.next()
-		if err == io.EOF {
-			err = shortFrame(w.at)
-		}
-		if err != nil {
-			return l.badRecord(i, err)
-		}
-		r, err := Decode(body)
-		if err != nil {
-			return l.badRecord(i, err)
-		}
-		if err := fn(i, body, &r); err == fs.SkipAll {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.files.scan(from, l.snapshot(), fn)
 }
 
 // Proof returns the proof that the log at a size has the record at an index. size is at most the present size.
@@ -84,9 +29,9 @@ func (l *Log) Proof(i, size int64) (tlog.RecordProof, error) {
 	if have := l.Size(); size > have || i < 0 || i >= size {
 		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; no proof of index %d at size %d", have, i, size)
 	}
-	p, err := tlog.ProveRecord(size, i, l.hashes)
+	p, err := tlog.ProveRecord(size, i, l.files.hashes)
 	if err != nil {
-		return nil, logError(l.dir, err)
+		return nil, logError(l.files.dir, err)
 	}
 	return p, nil
 }
@@ -109,9 +54,9 @@ func (l *Log) ProofBetween(from, to int64) (tlog.TreeProof, error) {
 	if have := l.Size(); from < 1 || from > to || to > have {
 		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; no proof between the sizes %d and %d", have, from, to)
 	}
-	p, err := tlog.ProveTree(to, from, l.hashes)
+	p, err := tlog.ProveTree(to, from, l.files.hashes)
 	if err != nil {
-		return nil, logError(l.dir, err)
+		return nil, logError(l.files.dir, err)
 	}
 	return p, nil
 }

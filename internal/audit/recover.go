@@ -23,7 +23,7 @@ type findings struct {
 
 // look reads the findings. Beside a running writer, it reads the files in the reverse order of the writer. So each file
 // covers at least the records of the file read before it.
-func (l *Log) look() (f findings, err error) {
+func (l *files) look() (f findings, err error) {
 	if f.st, err = readState(l.disk, l.dir, l.id); err != nil {
 		if transfer.KindOf(err) != transfer.KindInternal {
 			return f, err
@@ -53,50 +53,43 @@ func (f *findings) witnessed() int64 {
 	return n
 }
 
-// A recovery makes the files of a log agree.
+// A recovery makes the files of a log agree. Its tip and its positions are then those of the log.
 type recovery struct {
-	*Log
+	files   *files
 	found   findings
+	tails   []Tail
+	tip     tip
+	streams streams
+	saved   int64 // size at the last save of the state, as far as it is of use
 	stage   *stage
 	secured bool  // the tail of records is known to be durable
 	wrote   bool  // index or hashes need a sync
-	lost    *loss // the end of the records is missing
+	lost    *loss // the end of the records is missing; the state file has this
 }
 
-// recover reads the records that the state does not cover, completes index and hashes from them, and cuts off the rest
-// of an interrupted append.
-func (l *Log) recover() error {
+// recoverFiles reads the records that the state does not cover, completes index and hashes from them, and cuts off the
+// rest of an interrupted append.
+func recoverFiles(l *files, tails []Tail) (*recovery, error) {
 	found, err := l.look()
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	if found.stateErr != nil && found.bytes <= headerSize && found.witnessed() == 0 {
-		return l.damaged(recordsName, fmt.Sprintf("it has no records, and how many there were cannot be told: %v", found.stateErr))
+		return nil, l.damaged(recordsName, fmt.Sprintf("it has no records, and how many there were cannot be told: %v", found.stateErr))
 	}
 
-	r := &recovery{Log: l, found: found}
+	r := &recovery{files: l, found: found, tails: tails}
 	if err := r.begin(); err != nil {
-		return err
+		return nil, err
 	}
-
-	start := l.tip.tree.size
-	if err := r.read(); err != nil {
-		return err
+	r.saved = r.tip.tree.size
+	for _, step := range []func() error{r.review, r.read, r.cut} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
-	if err := r.cut(); err != nil {
-		return err
-	}
-
-	if r.lost != nil {
-		return r.recordLoss()
-	}
-
-	l.saved = start
-	if found.st == nil || l.tip.tree.size-start >= saveEvery {
-		return l.save(nil)
-	}
-	return nil
+	return r, nil
 }
 
 // begin sets the tip to the place in the state, if all files reach that far, or else to the beginning.
@@ -112,13 +105,13 @@ func (r *recovery) begin() error {
 		return nil
 	}
 
-	t, err := loadTree(st.Size, r.hashes)
+	t, err := loadTree(st.Size, r.files.hashes)
 	if err != nil {
 		return err
 	}
 
 	if t.root() != st.Root {
-		return r.damaged(hashesName, fmt.Sprintf("the root at %d records is not the one in the state", st.Size))
+		return r.files.damaged(hashesName, fmt.Sprintf("the root at %d records is not the one in the state", st.Size))
 	}
 
 	r.tip = tip{t, st.End}
@@ -126,9 +119,30 @@ func (r *recovery) begin() error {
 	return err
 }
 
+// review passes the records before the tip on. read does so with those after it.
+func (r *recovery) review() error {
+	most := int64(0)
+	for _, t := range r.tails {
+		most = max(most, t.Last)
+	}
+	return r.files.scan(r.found.witnessed()-most, r.tip, func(i int64, raw []byte, rec *Record) error {
+		r.pass(i, raw, rec)
+		return nil
+	})
+}
+
+// pass passes a record on to the tails that want it.
+func (r *recovery) pass(i int64, raw []byte, rec *Record) {
+	for _, t := range r.tails {
+		if i >= r.found.witnessed()-t.Last {
+			t.Each(i, raw, rec)
+		}
+	}
+}
+
 // read processes the records from the tip on, to the last good one.
 func (r *recovery) read() error {
-	w := newWalker(r.records, r.tip.end, r.found.bytes)
+	w := newWalker(r.files.records, r.tip.end, r.found.bytes)
 	r.next()
 	for {
 		body, err := w.next()
@@ -148,16 +162,17 @@ func (r *recovery) read() error {
 			err = r.stage.add(body, w.at-at, &rec)
 		}
 		if err != nil {
-			return r.damaged(recordsName, fmt.Sprintf("offset %d, record %d: %v", at, i, err))
+			return r.files.damaged(recordsName, fmt.Sprintf("offset %d, record %d: %v", at, i, err))
 		}
 		if st := r.found.st; st != nil && i+1 == st.Size && r.stage.tip.tree.root() != st.Root {
-			return r.damaged(recordsName, fmt.Sprintf("the root of its first %d records is not the one in the state", st.Size))
+			return r.files.damaged(recordsName, fmt.Sprintf("the root of its first %d records is not the one in the state", st.Size))
 		}
 		if i+1-r.stage.first.tree.size >= saveEvery {
 			if err := r.settle(); err != nil {
 				return err
 			}
 		}
+		r.pass(i, body, &rec)
 	}
 }
 
@@ -171,7 +186,7 @@ func (r *recovery) next() {
 func (r *recovery) settle() error {
 	s := r.stage
 	first := tlog.StoredHashCount(s.first.tree.size)
-	stored, err := r.storedCells(r.hashes, first, len(s.hashes))
+	stored, err := r.storedCells(r.files.hashes, first, len(s.hashes))
 	if err != nil {
 		return err
 	}
@@ -179,11 +194,11 @@ func (r *recovery) settle() error {
 	for i := 0; i < len(stored); i += cellSize {
 		if !tornOf(stored[i:i+cellSize], s.hashes[i:]) {
 			_, n := tlog.SplitStoredHashIndex(first + int64(i/cellSize))
-			return r.damaged(recordsName, fmt.Sprintf("record %d, or one beside it, is not the one that was appended", n))
+			return r.files.damaged(recordsName, fmt.Sprintf("record %d, or one beside it, is not the one that was appended", n))
 		}
 	}
 
-	cells, err := r.storedCells(r.index, s.first.tree.size, len(s.cells))
+	cells, err := r.storedCells(r.files.index, s.first.tree.size, len(s.cells))
 	if err != nil {
 		return err
 	}
@@ -193,10 +208,10 @@ func (r *recovery) settle() error {
 			return err
 		}
 		r.wrote = true
-		if err := r.index.write(s.cells, s.first.tree.size); err != nil {
+		if err := r.files.index.write(s.cells, s.first.tree.size); err != nil {
 			return err
 		}
-		if err := r.hashes.write(s.hashes, first); err != nil {
+		if err := r.files.hashes.write(s.hashes, first); err != nil {
 			return err
 		}
 	}
@@ -237,14 +252,14 @@ func (r *recovery) secure() error {
 	r.secured = true
 	from := max(r.found.bytes-maxAppend, headerSize)
 	b := make([]byte, r.found.bytes-from)
-	if err := readAt(r.records, b, from); err != nil {
+	if err := readAt(r.files.records, b, from); err != nil {
 		return err
 	}
 
-	if _, err := r.records.WriteAt(b, from); err != nil {
+	if _, err := r.files.records.WriteAt(b, from); err != nil {
 		return err
 	}
-	return r.records.Sync()
+	return r.files.records.Sync()
 }
 
 // checkEnd checks the end of the good records: the end of the file, or a bad frame.
@@ -255,7 +270,7 @@ func (r *recovery) checkEnd(bad *badFrame) error {
 		if bad == nil || r.found.bytes-bad.at <= maxAppend {
 			return nil
 		}
-		return r.damaged(recordsName, fmt.Sprintf("%v, in record %d", bad, have))
+		return r.files.damaged(recordsName, fmt.Sprintf("%v, in record %d", bad, have))
 	}
 
 	whole, err := r.reachesPast(have)
@@ -264,7 +279,7 @@ func (r *recovery) checkEnd(bad *badFrame) error {
 	}
 
 	if bad != nil && (!bad.short || whole) {
-		return r.damaged(recordsName, fmt.Sprintf("%v, in record %d", bad, have))
+		return r.files.damaged(recordsName, fmt.Sprintf("%v, in record %d", bad, have))
 	}
 
 	r.lost, err = r.loss(have)
@@ -280,7 +295,7 @@ func (r *recovery) reachesPast(i int64) (bool, error) {
 	if i+1 >= r.found.indexed {
 		return false, nil
 	}
-	c, err := r.index.cell(i + 1)
+	c, err := r.files.index.cell(i + 1)
 	return c.at > headerSize && c.at <= r.found.bytes, err
 }
 
@@ -297,7 +312,7 @@ func (r *recovery) loss(left int64) (*loss, error) {
 	}
 
 	if r.found.hashed > was.Size {
-		t, err := loadTree(r.found.hashed, r.hashes)
+		t, err := loadTree(r.found.hashed, r.files.hashes)
 		if err != nil {
 			return nil, err
 		}
@@ -311,13 +326,14 @@ func (r *recovery) loss(left int64) (*loss, error) {
 // cut makes every file end with the last good record. It saves the evidence of a loss before it cuts the file.
 func (r *recovery) cut() error {
 	if r.lost != nil {
-		if err := r.save(r.lost); err != nil {
+		if err := r.files.save(r.tip, r.streams, r.lost); err != nil {
 			return err
 		}
+		r.saved = r.tip.tree.size
 	}
 
 	if r.found.bytes > r.tip.end {
-		if err := errors.Join(r.records.Truncate(r.tip.end), r.records.Sync()); err != nil {
+		if err := errors.Join(r.files.records.Truncate(r.tip.end), r.files.records.Sync()); err != nil {
 			return err
 		}
 	}
@@ -325,7 +341,7 @@ func (r *recovery) cut() error {
 	for _, t := range []struct {
 		table
 		want int64
-	}{{r.index, r.tip.tree.size}, {r.hashes, tlog.StoredHashCount(r.tip.tree.size)}} {
+	}{{r.files.index, r.tip.tree.size}, {r.files.hashes, tlog.StoredHashCount(r.tip.tree.size)}} {
 		n, err := sizeOf(t.f)
 		if err != nil {
 			return err
@@ -342,18 +358,4 @@ func (r *recovery) cut() error {
 		}
 	}
 	return nil
-}
-
-// recordLoss records in the log that the log was longer.
-func (r *recovery) recordLoss() error {
-	root := ""
-	if r.lost.Root != "" {
-		root = " with root " + r.lost.Root
-	}
-	err := r.appendOwn(Record{Event: GapFound, Reason: "the log lost its end", Text: fmt.Sprintf(
-		"the log once had %d records%s; the records from index %d on were lost", r.lost.Size, root, r.lost.Left)})
-	if err != nil {
-		return err
-	}
-	return r.save(nil)
 }

@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"fmt"
-	"sync"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -43,18 +42,6 @@ type Other struct {
 type Sealer struct {
 	Party *witness.Party
 	Index int64
-}
-
-// Append is Log.Append for a batch that must have this agent's seal. Without a valid seal, it returns an error of
-// KindDenied.
-func (by Sealer) Append(l *Log, b Batch) (Receipt, error) { return l.append(b, &by) }
-
-// Bind records the owner of a key, and returns the index of the record.
-func Bind(l *Log, b *witness.Binding) (index int64, err error) {
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	err = l.appendOwn(Record{Event: Bound, Vouched: Vouched{Binding: b}, Text: fmt.Sprintf("%s signs its records with the key %s", b.Identity, b.ID())})
-	return l.tip.tree.size - 1, err
 }
 
 // Sign seals a batch.
@@ -97,11 +84,8 @@ func leavesOf(list []entry) []tlog.Hash {
 	return leaves
 }
 
-// stage stages the seal after a batch's records. fresh are those staged last.
-func (by *Sealer) stage(l *Log, s *stage, key stream, b *Batch, list, fresh []entry) error {
-	if by == nil || len(fresh) == 0 && !l.recent.unsealed.has(key, list[0].rec.N, list[len(list)-1].rec.N) {
-		return nil
-	}
+// record returns the record with a batch's seal. It directly follows the fresh ones of the batch's records.
+func (by *Sealer) record(b *Batch, list, fresh []entry) *Record {
 	seal := &Seal{Agent: b.Agent, Batch: b.signed(list), Bound: by.Index, Signature: b.Seal}
 	for i := range list {
 		if len(fresh) > 0 && fresh[0].rec.N == list[i].rec.N {
@@ -110,8 +94,8 @@ func (by *Sealer) stage(l *Log, s *stage, key stream, b *Batch, list, fresh []en
 		}
 		seal.Others = append(seal.Others, Other{i, tlog.RecordHash(list[i].body)})
 	}
-	return l.stageOwn(s, &Record{Event: Sealed, Vouched: Vouched{Seal: seal},
-		Text: fmt.Sprintf("%s has signed its records %d to %d", b.Agent, seal.First, seal.First+uint64(seal.Count)-1)})
+	return &Record{Event: Sealed, Vouched: Vouched{Seal: seal},
+		Text: fmt.Sprintf("%s has signed its records %d to %d", b.Agent, seal.First, seal.First+uint64(seal.Count)-1)}
 }
 
 // fits reports whether a seal that was read is within its ranges.
@@ -141,140 +125,4 @@ func (s *Seal) leaves(before []tlog.Hash) (all []tlog.Hash, ok bool) {
 		}
 	}
 	return all, true
-}
-
-// An unsealed has, by numbering, the records at the end of the log without a seal.
-type unsealed map[stream]span
-
-func (u unsealed) has(key stream, from, to uint64) bool {
-	g, ok := u[key]
-	return ok && from <= g.To && g.From <= to
-}
-
-// take removes the records that a seal covers.
-func (u unsealed) take(key stream, from, to uint64) {
-	switch g, ok := u[key]; {
-	case !ok || to < g.From || g.To < from:
-	case from <= g.From && g.To <= to:
-		delete(u, key)
-	case from <= g.From:
-		u[key] = span{From: to + 1, To: g.To}
-	case g.To <= to:
-		u[key] = span{From: g.From, To: from - 1}
-	}
-}
-
-// A recent has the facts in memory about the records at the end of a log.
-type recent struct {
-	repeats  *repeats
-	places   *places
-	unsealed unsealed // records that a crash has separated from their seal; nil: no agent seals
-}
-
-func newRecent() recent { return recent{repeats: newRepeats(), places: newPlaces()} }
-
-// add adds a record that was appended before.
-func (t *recent) add(i int64, raw []byte, r *Record) error {
-	key := r.stream()
-	t.repeats.add(key, r.N, raw)
-	t.places.add(key, r.N, i)
-	switch {
-	case r.Agent == Coordination && (r.Event == Sealed || r.Event == Bound):
-		t.unsealed = unsealed{} // earlier records were appended with a seal, or never get one
-	case r.Agent != Coordination && t.unsealed != nil:
-		g, ok := t.unsealed[key]
-		if !ok {
-			g.From = r.N
-		}
-		t.unsealed[key] = span{From: min(g.From, r.N), To: max(g.To, r.N)}
-	}
-	return nil
-}
-
-// A place is the position of consecutive records of a numbering in the log.
-type place struct {
-	from  uint64
-	count int
-	index int64
-}
-
-// places has the positions of the newest records of the numberings.
-type places struct {
-	mu     sync.Mutex
-	of     map[stream][]place
-	sought map[stream]sought
-}
-
-// A sought is the progress of the search for an unknown place. Each question reads a part of the log, and the next one
-// continues there.
-type sought struct {
-	n    uint64 // number of the record
-	down int64  // everything from this index on has been read; 0: nothing
-	up   int64  // the previous record is just before this index; 0: unknown
-}
-
-// seek returns the progress of the search for a record.
-func (p *places) seek(key stream, n uint64) sought {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.sought[key]; s.n == n {
-		return s
-	}
-	return sought{n: n}
-}
-
-// keep saves the progress of a search. If there are too many, it drops those of other numberings.
-func (p *places) keep(key stream, s sought) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.sought == nil || len(p.sought) >= toldStreams {
-		p.sought = map[stream]sought{}
-	}
-	p.sought[key] = s
-}
-
-// maxPlaces is the number of known places of a numbering.
-const maxPlaces = 1024
-
-func newPlaces() *places { return &places{of: map[stream][]place{}} }
-
-// add notes the place of a record.
-func (p *places) add(key stream, n uint64, index int64) {
-	if key.agent == Coordination {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	list := p.of[key]
-	if len(list) > 0 {
-		last := &list[len(list)-1]
-		if last.from+uint64(last.count) == n && last.index+int64(last.count) == index && last.count < witness.MaxRun {
-			last.count++
-			return
-		}
-	}
-	if len(list) >= 2*maxPlaces {
-		list = append([]place(nil), list[maxPlaces:]...)
-	}
-	if len(list) == 0 && len(p.of) >= toldStreams*2 {
-		for other := range p.of {
-			delete(p.of, other)
-			break
-		}
-	}
-	p.of[key] = append(list, place{n, 1, index})
-}
-
-// find returns the place of a record, with those after it. If there are several, it returns the newest.
-func (p *places) find(key stream, n uint64) (place, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	list := p.of[key]
-	for i := len(list) - 1; i >= 0; i-- {
-		if pl := list[i]; pl.from <= n && n < pl.from+uint64(pl.count) {
-			skip := int(n - pl.from)
-			return place{n, pl.count - skip, pl.index + int64(skip)}, true
-		}
-	}
-	return place{}, false
 }

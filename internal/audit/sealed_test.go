@@ -252,7 +252,11 @@ func TestRunsOfAnAgent(t *testing.T) {
 func (s *signing) proof(t testing.TB, l *Log) *Proof {
 	t.Helper()
 	c := Prover{l}.At(s.service.Party().Name.Network)
-	p, err := Prover{l}.Prove(2, c)
+	raw, rec, err := l.Read(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Prover{l}.Prove(2, raw, &rec, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +404,7 @@ func TestRunsThatAreFarBack(t *testing.T) {
 	appendOK(t, l, batchOf(t, "A1", 1, 1, 6, 9))
 	const others = lookBackMost + 3*lookBackStep
 	for n := uint64(1); n <= others; n += 2000 {
-		appendOK(t, l, batchOf(t, "C1", 1, 1, n, min(n+1999, others)))
+		appendOK(t, l, smallBatch("C1", n, min(n+1999, others)))
 	}
 	closeLog(t, l)
 	l = open(t, dir)

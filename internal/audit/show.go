@@ -1,8 +1,10 @@
 package audit
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -16,15 +18,15 @@ type Prover struct{ *Log }
 // At returns the checkpoint of a network's log at the present size.
 func (l Prover) At(network string) witness.Checkpoint {
 	t := l.snapshot().tree
-	return witness.Checkpoint{Network: network, Size: t.size, Root: t.hash(), Log: FormatIncarnation(l.id)}
+	return witness.Checkpoint{Network: network, Size: t.size, Root: t.hash(), Log: FormatIncarnation(l.files.id)}
 }
 
 // Has reports whether the present log continues a checkpoint.
 func (l Prover) Has(c witness.Checkpoint) bool {
-	if c.Log != FormatIncarnation(l.id) || c.Size > l.Size() {
+	if c.Log != FormatIncarnation(l.files.id) || c.Size > l.Size() {
 		return false
 	}
-	root, err := tlog.TreeHash(c.Size, l.hashes)
+	root, err := tlog.TreeHash(c.Size, l.files.hashes)
 	return err == nil && root == c.Root
 }
 
@@ -59,9 +61,9 @@ func (l Prover) Runs(agent transfer.AgentName, incarnation string, first, last u
 			return runs, false, err
 		}
 		count := int(min(int64(at.count), int64(last-n+1), size-at.index))
-		proof, err := witness.ProveRun(size, at.index, at.index+int64(count), l.hashes)
+		proof, err := witness.ProveRun(size, at.index, at.index+int64(count), l.files.hashes)
 		if err != nil {
-			return nil, false, logError(l.dir, err)
+			return nil, false, logError(l.files.dir, err)
 		}
 		runs = append(runs, witness.Run{First: n, Count: count, Index: at.index, Proof: proof})
 		n += uint64(count)
@@ -139,25 +141,34 @@ func (l Prover) Show(c witness.Checkpoint, seen int64) (*witness.Shown, error) {
 	return s, err
 }
 
+// sealedText is in the JSON of each record with a seal.
+var sealedText = []byte(`"` + Sealed + `"`)
+
 // SealOf returns the seal of the record at an index, with the leaves of its batch and the record's place among them. If
 // there is no seal, the error is of KindNotFound.
 func (l Prover) SealOf(index int64, raw []byte) (seal *Seal, leaves []tlog.Hash, at int, err error) {
 	leaf := tlog.RecordHash(raw)
-	err = l.Scan(index, func(i int64, _ []byte, r *Record) error {
+	err = l.files.texts(index+1, l.snapshot(), func(i int64, raw []byte) error {
 		if i > index+2*maxBatchRecords {
 			return fs.SkipAll
 		}
-		if r.Event == Sealed && r.Agent == Coordination && r.Seal.fits() {
-			all, err := l.batchOf(i, r.Seal)
-			if err != nil {
-				return err
-			}
-			for n, h := range all {
-				if h == leaf {
-					seal, leaves, at = r.Seal, all, n
-					return fs.SkipAll
-				}
-			}
+		if !bytes.Contains(raw, sealedText) {
+			return nil // most records are of agents, and are not decoded
+		}
+		r, err := Decode(raw)
+		if err != nil {
+			return l.files.badRecord(i, err)
+		}
+		if r.Event != Sealed || r.Agent != Coordination || !r.Seal.fits() {
+			return nil
+		}
+		all, err := l.batchOf(i, r.Seal)
+		if err != nil {
+			return err
+		}
+		if n := slices.Index(all, leaf); n >= 0 {
+			seal, leaves, at = r.Seal, all, n
+			return fs.SkipAll
 		}
 		return nil
 	})
@@ -171,19 +182,19 @@ func (l Prover) SealOf(index int64, raw []byte) (seal *Seal, leaves []tlog.Hash,
 func (l Prover) batchOf(i int64, seal *Seal) ([]tlog.Hash, error) {
 	first := i - int64(seal.fresh())
 	if first < 0 {
-		return nil, l.damaged(recordsName, fmt.Sprintf("record %d seals records before the first", i))
+		return nil, l.files.damaged(recordsName, fmt.Sprintf("record %d seals records before the first", i))
 	}
 	at := make([]int64, 0, seal.fresh())
 	for n := first; n < i; n++ {
 		at = append(at, tlog.StoredHashIndex(0, n))
 	}
-	before, err := l.hashes.ReadHashes(at)
+	before, err := l.files.hashes.ReadHashes(at)
 	if err != nil {
-		return nil, logError(l.dir, err)
+		return nil, logError(l.files.dir, err)
 	}
 	all, ok := seal.leaves(before)
 	if !ok {
-		return nil, l.damaged(recordsName, fmt.Sprintf("record %d is no seal of the records before it", i))
+		return nil, l.files.damaged(recordsName, fmt.Sprintf("record %d is no seal of the records before it", i))
 	}
 	return all, nil
 }

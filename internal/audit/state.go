@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,6 +39,16 @@ type loss struct {
 	Left int64  `json:"left"`
 }
 
+// record returns the record about a loss.
+func (lost *loss) record() Record {
+	root := ""
+	if lost.Root != "" {
+		root = " with root " + lost.Root
+	}
+	return Record{Event: GapFound, Reason: "the log lost its end", Text: fmt.Sprintf(
+		"the log once had %d records%s; the records from index %d on were lost", lost.Size, root, lost.Left)}
+}
+
 func (s streams) save() []streamState {
 	list := make([]streamState, 0, len(s))
 	for k, p := range s {
@@ -62,6 +73,11 @@ func (st *state) streams() (streams, error) {
 		s[stream{e.Agent, v}] = position{e.Have, e.Index, e.Open}
 	}
 	return s, nil
+}
+
+// save writes the state of a log at a tip. lost describes a lost end that no record has yet.
+func (l *files) save(t tip, s streams, lost *loss) error {
+	return writeState(l.disk, l.dir, l.id, &state{Size: t.tree.size, Root: t.tree.root(), End: t.end, Streams: s.save(), Lost: lost})
 }
 
 // writeState replaces the state file.

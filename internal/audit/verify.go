@@ -66,19 +66,23 @@ func (r *Report) add(index int64, format string, args ...any) {
 //
 // Only VerifySigned checks the signatures of agents.
 func (l *Log) Verify(ctx context.Context, progress func(done, total int64), against ...Checkpoint) (Report, error) {
-	return (&verifier{Log: l, against: against, streams: streams{}, progress: progress}).run(ctx)
+	return verify(ctx, l, &verifier{against: against, progress: progress})
 }
 
 // VerifySigned is Verify, and checks the seals of agents and the owners of their keys against a network's certificates.
 // So it finds records in an agent's name by a process that only has write access to the files.
 func (l *Log) VerifySigned(ctx context.Context, roots *identity.Roots, against ...Checkpoint) (Report, error) {
-	return (&verifier{Log: l, against: against, streams: streams{}, seals: newSeals(roots)}).run(ctx)
+	v := &verifier{against: against}
+	v.seals = newSeals(roots, &v.report)
+	return verify(ctx, l, v)
 }
 
-func (v *verifier) run(ctx context.Context) (Report, error) {
-	if err := v.begin(); err != nil {
-		return Report{}, logError(v.dir, err)
+func verify(ctx context.Context, l *Log, v *verifier) (Report, error) {
+	sub, err := l.subject()
+	if err != nil {
+		return Report{}, logError(l.files.dir, err)
 	}
+	v.begin(sub)
 	if err := v.walk(ctx); err != nil {
 		return v.report, err
 	}
@@ -88,9 +92,34 @@ func (v *verifier) run(ctx context.Context) (Report, error) {
 	return v.report, nil
 }
 
+// A subject is the part of a log that is verified: its files, as they were at one time.
+type subject struct {
+	files *files
+	found findings
+	tip   *tip     // of a log opened for appending, which continues; nil: opened for reading
+	exact bool     // nothing may follow the last record
+	moved []string // files that were moved away or replaced under a writer
+}
+
+// subject takes the log for a verification.
+func (l *Log) subject() (subject, error) {
+	if l.lock == nil {
+		return subject{files: &l.files, found: l.openedAs}, nil
+	}
+	l.writing.Lock() // held briefly, while the files are exactly the log
+	found, err := l.files.look()
+	t, exact := l.tip, l.failed == nil
+	l.writing.Unlock()
+	if err != nil {
+		return subject{}, err
+	}
+	moved, err := l.files.moved()
+	return subject{&l.files, found, &t, exact, moved}, err
+}
+
 // A verifier reads a log from its first record on and checks it.
 type verifier struct {
-	*Log
+	files    *files
 	against  []Checkpoint
 	progress func(done, total int64)
 	report   Report
@@ -109,32 +138,23 @@ type verifier struct {
 	seals   *seals // nil: signatures are not checked
 }
 
-func (v *verifier) begin() (err error) {
-	v.at = headerSize
-	var t tip
-	f := v.openedAs
-	if v.lock != nil {
-		v.writing.Lock() // held briefly, while the files are exactly the log
-		f, err = v.look()
-		t, v.exact = v.tip, v.failed == nil
-		v.writing.Unlock()
-		if err == nil {
-			err = v.checkNames()
-		}
-		if err != nil {
-			return err
-		}
+// begin compares the sizes of the files, and their names.
+func (v *verifier) begin(sub subject) {
+	f := sub.found
+	v.files, v.exact, v.at, v.streams = sub.files, sub.exact, headerSize, streams{}
+	for _, name := range sub.moved {
+		v.report.add(-1, "%s in %s is not the file that this process writes: it was removed or replaced", name, v.files.dir)
 	}
 
-	v.nodes, v.cells = window{t: v.hashes, n: f.nodes}, window{t: v.index, n: f.indexed}
+	v.nodes, v.cells = window{t: v.files.hashes, n: f.nodes}, window{t: v.files.index, n: f.indexed}
 	v.total, v.bytes = f.hashed, f.bytes
 	if f.stateErr != nil {
 		v.report.add(-1, "%v", f.stateErr)
 	}
 
-	if v.lock != nil { // appends continue; their records are not checked
-		v.total = t.tree.size
-		v.remember(Checkpoint{t.tree.size, t.tree.root()})
+	if sub.tip != nil { // appends continue; their records are not checked
+		v.total = sub.tip.tree.size
+		v.remember(Checkpoint{v.total, sub.tip.tree.root()})
 	} else if f.st != nil {
 		v.total = max(v.total, f.st.Size)
 	}
@@ -150,16 +170,6 @@ func (v *verifier) begin() (err error) {
 	if v.cells.n < v.total {
 		v.report.add(-1, "%s has %d entries; there are %d records", indexName, v.cells.n, v.total)
 	}
-	return nil
-}
-
-// checkNames reports files that were moved away or replaced under a writer.
-func (v *verifier) checkNames() error {
-	names, err := v.moved()
-	for _, name := range names {
-		v.report.add(-1, "%s in %s is not the file that this process writes: it was removed or replaced", name, v.dir)
-	}
-	return err
 }
 
 // remember adds the log's own checkpoints to those of others.
@@ -168,7 +178,7 @@ func (v *verifier) remember(c Checkpoint) {
 }
 
 func (v *verifier) walk(ctx context.Context) error {
-	w := newWalker(v.records, v.at, v.bytes)
+	w := newWalker(v.files.records, v.at, v.bytes)
 	for ; v.i < v.total; v.i++ {
 		if v.i%1024 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -202,7 +212,7 @@ func (v *verifier) resume(err error) *walker {
 	}
 
 	v.report.add(v.i, "%s: %v", recordsName, err)
-	c, cerr := v.index.cell(v.i + 1)
+	c, cerr := v.files.index.cell(v.i + 1)
 	leaf, ok := v.hash(tlog.StoredHashIndex(0, v.i))
 	if v.i+1 >= v.cells.n || cerr != nil || !ok || c.at <= v.at || c.at >= v.bytes {
 		if v.i+1 < v.total {
@@ -212,7 +222,7 @@ func (v *verifier) resume(err error) *walker {
 	}
 
 	v.leaf(leaf, leaf)
-	return newWalker(v.records, c.at, v.bytes)
+	return newWalker(v.files.records, c.at, v.bytes)
 }
 
 // record checks a record with a good frame.
@@ -244,7 +254,7 @@ func (v *verifier) record(body []byte) {
 
 	actual := tlog.RecordHash(body)
 	if err == nil {
-		v.sealed(&rec, actual)
+		v.seals.next(v.i, &rec, actual)
 	}
 	stored, ok := v.hash(tlog.StoredHashIndex(0, v.i))
 	if !ok {
@@ -350,7 +360,7 @@ func (v *verifier) finish() {
 	}
 
 	v.missing()
-	v.loose()
+	v.seals.finish()
 	v.report.Pending = v.bytes - v.at
 	switch {
 	case v.exact && v.report.Pending != 0:

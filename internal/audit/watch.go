@@ -1,30 +1,10 @@
 package audit
 
 import (
-	"os"
 	"path/filepath"
 
 	"ferry/internal/transfer"
 )
-
-// moved returns the files that are no longer at their path. They were removed, renamed or replaced under a writer,
-// which continues with its open files. A path that cannot be examined does not count.
-func (l *Log) moved() (names []string, err error) {
-	for _, f := range []struct {
-		name string
-		file
-	}{{recordsName, l.records}, {indexName, l.index.f}, {hashesName, l.hashes.f}} {
-		mine, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		named, err := os.Stat(filepath.Join(l.dir, f.name))
-		if os.IsNotExist(err) || err == nil && !os.SameFile(mine, named) {
-			names = append(names, f.name)
-		}
-	}
-	return names, nil
-}
 
 // Check reports whether the log was taken away: its files are no longer at their paths. That is final, and nothing is
 // appended any more.
@@ -42,11 +22,11 @@ func (l *Log) atPath() error {
 	if err := l.fenced(); err != nil {
 		return err
 	}
-	names, err := l.moved()
+	names, err := l.files.moved()
 	if err != nil || len(names) == 0 {
 		return nil // the next write reports a problem of an open file
 	}
-	l.gone = transfer.Errorf(transfer.KindInternal, "the audit log was taken away: %s was removed, renamed or replaced", filepath.Join(l.dir, names[0])).
+	l.gone = transfer.Errorf(transfer.KindInternal, "the audit log was taken away: %s was removed, renamed or replaced", filepath.Join(l.files.dir, names[0])).
 		WithHint("put its directory back as it was, then start coordination again; agents keep their records until it has them")
 	l.failed = l.gone
 	return l.gone

@@ -11,7 +11,7 @@ import (
 // Agents calls fn for the agents that coordination knows, by name, until fn fails.
 func (c *Client) Agents(ctx context.Context, fn func(*wire.AgentStatus) error) error {
 	for after, more := "", true; more; {
-		ans, err := c.coordination(ctx, wire.Ask{Kind: wire.AskAgents, Suffix: after})
+		ans, err := c.line().coordination(ctx, wire.Ask{Kind: wire.AskAgents, Suffix: after})
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (c *Client) Agents(ctx context.Context, fn func(*wire.AgentStatus) error) e
 
 // Agent returns coordination's status of an agent. KindNotFound: coordination does not know the agent.
 func (c *Client) Agent(ctx context.Context, name transfer.AgentName) (*wire.AgentStatus, error) {
-	ans, err := c.coordination(ctx, wire.Ask{Kind: wire.AskAgents, Agent: name})
+	ans, err := c.line().coordination(ctx, wire.Ask{Kind: wire.AskAgents, Agent: name})
 	if err != nil {
 		return nil, err
 	}
@@ -41,18 +41,18 @@ func (c *Client) Agent(ctx context.Context, name transfer.AgentName) (*wire.Agen
 // Ping asks an agent itself for its present state, and returns the state and the time of the round trip.
 func (c *Client) Ping(ctx context.Context, name transfer.AgentName) (*wire.Beat, time.Duration, error) {
 	began := c.Clock.Now()
-	b, err := c.beat(ctx, name, wire.Ask{Kind: wire.AskPing})
+	b, err := c.line().beat(ctx, name, wire.Ask{Kind: wire.AskPing})
 	return b, c.Clock.Now().Sub(began), err
 }
 
 // SetRates changes the sending rates of an agent until it is started again. It returns the state with the new rates.
 func (c *Client) SetRates(ctx context.Context, name transfer.AgentName, rates map[transfer.AgentName]string) (*wire.Beat, error) {
-	return c.beat(ctx, name, wire.Ask{Kind: wire.AskSet, Body: wire.Marshal(wire.SetRates{Rates: rates})})
+	return c.line().beat(ctx, name, wire.Ask{Kind: wire.AskSet, Body: wire.Marshal(wire.SetRates{Rates: rates})})
 }
 
 // beat asks an agent a question that it answers with its state.
-func (c *Client) beat(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Beat, error) {
-	ans, err := c.askAgent(ctx, name, ask)
+func (l line) beat(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Beat, error) {
+	ans, err := l.askAgent(ctx, name, ask)
 	if err == nil && ans.Beat == nil {
 		err = transfer.Errorf(transfer.KindVersion, "agent %s has answered without its state", name)
 	}
@@ -64,7 +64,7 @@ func (c *Client) beat(ctx context.Context, name transfer.AgentName, ask wire.Ask
 
 // Names lists the files and directories of an agent with paths that begin with a prefix.
 func (c *Client) Names(ctx context.Context, name transfer.AgentName, prefix transfer.Path) ([]wire.PreviewItem, error) {
-	ans, err := c.askAgent(ctx, name, wire.Ask{Kind: wire.AskList, Path: prefix})
+	ans, err := c.line().askAgent(ctx, name, wire.Ask{Kind: wire.AskList, Path: prefix})
 	if err != nil || ans.Preview == nil {
 		return nil, err
 	}
@@ -73,40 +73,33 @@ func (c *Client) Names(ctx context.Context, name transfer.AgentName, prefix tran
 
 // RemoveAgent removes an absent agent from the registry. KindAlive: the agent is there.
 func (c *Client) RemoveAgent(ctx context.Context, name transfer.AgentName) error {
-	_, err := c.coordination(ctx, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})})
+	_, err := c.line().coordination(ctx, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})})
 	return err
 }
 
-// defaultTimeout is the default of Client.Timeout.
-const defaultTimeout = 5 * time.Second
-
-func (c *Client) timeout() time.Duration {
-	if c.Timeout == 0 {
-		return defaultTimeout
+func (l line) known(ctx context.Context, a transfer.AgentName) error {
+	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
+	for {
+		// Coordination first: the agent may be at the end of a slow link.
+		ans, err := l.ask(ctx, wire.AskSubject(wire.Coordination, l.conn.Self()), wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil || ans.Known == nil || ans.Known.Known:
+			return nil // known, or coordination does not answer
+		}
+		if _, err := l.conn.Request(ctx, wire.AskAgent(a, l.conn.Self()), ping, askTimeout); err == nil {
+			return nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case ans.Known.Sure:
+			return transfer.Errorf(transfer.KindUnknownAgent, "agent %s is unknown: it has never registered with this network", a).
+				WithHint("`ferry agent ls` lists the agents")
+		}
+		if err := l.sleep(ctx, min(ans.Known.Wait+50*time.Millisecond, time.Second)); err != nil {
+			return err
+		}
 	}
-	return c.Timeout
-}
-
-func (c *Client) coordination(ctx context.Context, ask wire.Ask) (*wire.Answer, error) {
-	return c.answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, c.timeout())
-}
-
-func (c *Client) askAgent(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Answer, error) {
-	return c.answered(ctx, wire.AskAgent(name, c.Conn.Self()), "agent "+string(name), ask, c.timeout())
-}
-
-// answered asks, and names the party that has not answered in its error.
-func (c *Client) answered(ctx context.Context, subject, whom string, ask wire.Ask, wait time.Duration) (*wire.Answer, error) {
-	ans, err := c.ask(ctx, subject, ask, wait)
-	switch kind := transfer.KindOf(err); {
-	case ans != nil || err == nil: // an error that was answered
-		return ans, err
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case kind == transfer.KindUnreachable:
-		return nil, transfer.Errorf(kind, "%s does not answer: it is not connected to %s", whom, c.Network)
-	case kind == transfer.KindTimeout:
-		return nil, transfer.Errorf(kind, "%s has not answered within %s", whom, wait)
-	}
-	return nil, err
 }

@@ -66,7 +66,7 @@ func (c *Client) Check(ctx context.Context, q *transfer.Request) error {
 		if a.Stream() {
 			continue // the registry has no pipes
 		}
-		if err := c.known(ctx, a); err != nil {
+		if err := c.line().known(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -87,72 +87,11 @@ func (c *Client) CheckSize(q *transfer.Request) error {
 	return nil
 }
 
-func (c *Client) known(ctx context.Context, a transfer.AgentName) error {
-	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
-	for {
-		// Coordination first: the agent may be at the end of a slow link.
-		ans, err := c.ask(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil || ans.Known == nil || ans.Known.Known:
-			return nil // known, or coordination does not answer
-		}
-		if _, err := c.Conn.Request(ctx, wire.AskAgent(a, c.Conn.Self()), ping, askTimeout); err == nil {
-			return nil
-		}
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case ans.Known.Sure:
-			return transfer.Errorf(transfer.KindUnknownAgent, "agent %s is unknown: it has never registered with this network", a).
-				WithHint("`ferry agent ls` lists the agents")
-		}
-		if err := c.sleep(ctx, min(ans.Known.Wait+50*time.Millisecond, time.Second)); err != nil {
-			return err
-		}
-	}
-}
-
-func (c *Client) sleep(ctx context.Context, d time.Duration) error {
-	t := c.Clock.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (c *Client) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
-	a.V, a.Room = wire.Version, qmgr.Room(c.Conn)
-	data, err := c.Conn.Request(ctx, subject, signedAsk(c, subject, a), limit)
-	if err != nil {
-		return nil, err
-	}
-	return wire.DecodeAnswer(data)
-}
-
-// inbox returns a subject of this process's own for the answers of an agent, and the channel of the answers; answers
-// without a waiter are dropped.
-func (c *Client) inbox(of transfer.AgentName) (subject string, answers <-chan []byte, stop func(), err error) {
-	in := make(chan []byte, 4)
-	subject = c.Conn.NewInbox(of.Token())
-	stop, err = c.Conn.Subscribe(subject, func(m qmgr.Message) {
-		select {
-		case in <- m.Data:
-		default:
-		}
-	})
-	return subject, in, stop, err
-}
-
 // Status asks the source agent for a transfer. An answer that is not about it
 // is an error of KindUnreachable.
 func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, error) {
 	subject := wire.AskAgent(t.Source, c.Conn.Self())
-	data, err := c.Conn.Request(ctx, subject, signedAsk(c, subject, wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID}), pictureTime)
+	data, err := c.Conn.Request(ctx, subject, c.line().signedAsk(subject, wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID}), pictureTime)
 	if err != nil {
 		return nil, err
 	}
@@ -180,14 +119,14 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	}
 
 	head.Rest = nil
-	all, err := c.preview(ctx, head)
+	all, err := c.line().preview(ctx, head)
 	for n := 0; n < len(parts) && err == nil; n++ {
 		part := *head
 		if part.Items, err = parts[n].Read(); err != nil {
 			return nil, err
 		}
 		var p *wire.Preview
-		if p, err = c.preview(ctx, &part); err == nil {
+		if p, err = c.line().preview(ctx, &part); err == nil {
 			all.Items, all.Files, all.Bytes, all.LeftOut, all.More = all.Items+p.Items, all.Files+p.Files, all.Bytes+p.Bytes, all.LeftOut+p.LeftOut, all.More || p.More
 			if int64(len(all.List)) == all.Items-p.Items { // otherwise some before these are left out
 				all.List = append(all.List, p.List...)
@@ -203,8 +142,8 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	return all, err
 }
 
-func (c *Client) preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
-	ans, err := c.ask(ctx, wire.AskAgent(q.Source, c.Conn.Self()), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
+func (l line) preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
+	ans, err := l.ask(ctx, wire.AskAgent(q.Source, l.conn.Self()), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +163,7 @@ func (c *Client) preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	}
 
 	ask := wire.Ask{Kind: wire.AskLook, Request: &there, Preview: &wire.Preview{Dest: p.Dest, Several: p.Several, List: p.List, Targets: p.Targets}}
-	if ans, err = c.ask(ctx, wire.AskAgent(q.Destination, c.Conn.Self()), ask, previewTime); err != nil {
+	if ans, err = l.ask(ctx, wire.AskAgent(q.Destination, l.conn.Self()), ask, previewTime); err != nil {
 		return nil, err
 	}
 
@@ -380,22 +319,4 @@ func (c *Client) Run(ctx context.Context, q *transfer.Request, show func(*transf
 		p, err = c.Watch(ctx, Of(q), show, notice)
 	}
 	return p, err
-}
-
-// answerIn waits for an answer about an ID; nil without an error: none has come in time.
-func (c *Client) answerIn(ctx context.Context, answers <-chan []byte, about transfer.ID, d time.Duration) (*wire.Answer, error) {
-	t := c.Clock.NewTimer(d)
-	defer t.Stop()
-	for {
-		select {
-		case data := <-answers:
-			if ans, ok, err := answer(data, about); ok {
-				return ans, err
-			}
-		case <-t.C():
-			return nil, nil
-		case <-ctx.Done():
-			return nil, nil
-		}
-	}
 }

@@ -14,35 +14,35 @@ var (
 	administers = map[wire.Kind]bool{wire.AskRemove: true, wire.AskQueue: true}
 )
 
-// signed returns a message to an agent with the signature of the client's identity. In a network without identities it
+// signed returns a message to an agent with the signature of the connection's identity. In a network without identities it
 // returns the message alone.
-func signed(c *Client, kind word.Kind, to transfer.AgentName, id transfer.ID, message []byte) []byte {
-	return signedTo(c, kind, identity.Name{Role: identity.Agent, Name: string(to)}, id, message)
+func (l line) signed(kind word.Kind, to transfer.AgentName, id transfer.ID, message []byte) []byte {
+	return l.signedTo(kind, identity.Name{Role: identity.Agent, Name: string(to)}, id, message)
 }
 
 // signedTo is signed for any addressee of the network.
-func signedTo(c *Client, kind word.Kind, to identity.Name, id transfer.ID, message []byte) []byte {
-	self := c.Conn.Identity()
+func (l line) signedTo(kind word.Kind, to identity.Name, id transfer.ID, message []byte) []byte {
+	self := l.conn.Identity()
 	if self == nil {
 		return message
 	}
 	to.Network = self.Name().Network
 	s := word.Statement{Kind: kind, To: to, ID: id}
-	if c.For != "" && to.Role == identity.Agent {
-		s.For = identity.Name{Network: to.Network, Role: identity.User, Name: c.For}
+	if l.user != "" && to.Role == identity.Agent {
+		s.For = identity.Name{Network: to.Network, Role: identity.User, Name: l.user}
 	}
-	return word.Sign(self, s, message, c.Clock.Now())
+	return word.Sign(self, s, message, l.clock.Now())
 }
 
 // signedAsk returns a question, signed if it is one of those that take a signature.
-func signedAsk(c *Client, subject string, a wire.Ask) []byte {
-	message, id := wire.Marshal(a), transfer.NewID(c.Clock.Now())
-	if to := wire.Answerer(subject); to != wire.Coordination && (!plain[a.Kind] || c.For != "") {
+func (l line) signedAsk(subject string, a wire.Ask) []byte {
+	message, id := wire.Marshal(a), transfer.NewID(l.clock.Now())
+	if to := wire.Answerer(subject); to != wire.Coordination && (!plain[a.Kind] || l.user != "") {
 		if agent, err := wire.AgentOf(to); err == nil {
-			return signed(c, word.Ask, agent, id, message)
+			return l.signed(word.Ask, agent, id, message)
 		}
 	} else if to == wire.Coordination && administers[a.Kind] {
-		return signedTo(c, word.Ask, identity.Name{Role: identity.Coordination}, id, message)
+		return l.signedTo(word.Ask, identity.Name{Role: identity.Coordination}, id, message)
 	}
 	return message
 }

@@ -49,12 +49,13 @@ func (c *Client) Submit(ctx context.Context, q *transfer.Request, notice func(er
 // submission makes the submission of a request, which it splits.
 func (c *Client) submission(q *transfer.Request, notice func(error)) (*submission, error) {
 	head, parts, err := q.Split()
-	return &submission{Client: c, q: head, parts: parts, notice: notice, handover: NotSent}, err
+	return &submission{client: c, line: c.line(), q: head, parts: parts, notice: notice, handover: NotSent}, err
 }
 
 // A submission is one request in the course of its handover.
 type submission struct {
-	*Client
+	client *Client
+	line   line
 	q      *transfer.Request // the head
 	parts  []transfer.Part
 	notice func(error)
@@ -97,7 +98,7 @@ type storing struct {
 
 // store sends the request to the queue manager, if it is due.
 func (s *submission) store(ctx context.Context, subject, inbox string) error {
-	now, lost := s.Clock.Now(), s.Conn.Lost()
+	now, lost := s.line.clock.Now(), s.line.conn.Lost()
 	again := max(s.last.again, min(askShare*s.asking, storeMost)) // on a slow link the queue before it takes long
 	if s.last.again > 0 && lost == s.last.lost && now.Sub(s.last.at) < again {
 		return nil
@@ -112,8 +113,8 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	}
 
 	for ; s.begun.parts < len(s.parts); s.begun.parts++ {
-		_, err := s.enqueue(ctx, storePart, subject, func() []byte {
-			return signed(s.Client, word.Submit, s.q.Source, s.q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]}))
+		_, err := s.line.enqueue(ctx, storePart, subject, func() []byte {
+			return s.line.signed(word.Submit, s.q.Source, s.q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]}))
 		})
 		if err != nil {
 			return err
@@ -121,13 +122,13 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		failpoint.Hit("submit.after_part")
 	}
 
-	stored, err := s.enqueue(ctx, repeatMost, subject, func() []byte {
-		return signed(s.Client, word.Submit, s.q.Source, s.q.ID, message(s.q, inbox, s.good()))
+	stored, err := s.line.enqueue(ctx, repeatMost, subject, func() []byte {
+		return s.line.signed(word.Submit, s.q.Source, s.q.ID, message(s.q, inbox, s.good()))
 	})
 	s.copies.add(stored)
 	known := s.handover == Stored
 	if s.handover = s.handover.after(stored, err); s.handover == Stored && !known {
-		s.tellCoordination(s.q, transfer.Queued, nil)
+		s.line.tellCoordination(s.q, transfer.Queued, nil)
 	}
 	if err == nil {
 		s.last = storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
@@ -142,18 +143,18 @@ func (s *submission) good() time.Duration {
 	if s.until.IsZero() {
 		return 0
 	}
-	return max(s.until.Sub(s.Clock.Now()).Truncate(time.Millisecond), time.Millisecond)
+	return max(s.until.Sub(s.line.clock.Now()).Truncate(time.Millisecond), time.Millisecond)
 }
 
 func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 	q := s.q
-	inbox, answers, stop, err := s.inbox(q.Source)
+	inbox, answers, stop, err := s.line.inbox(q.Source)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
 
-	subject := wire.CommandSubject(q.Source, s.Conn.Self())
+	subject := wire.CommandSubject(q.Source, s.line.conn.Self())
 	pause, held := repeatFirst, false
 	var unstored error
 	for {
@@ -165,7 +166,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 			}
 		}
 		p, err := (*transfer.Progress)(nil), error(nil)
-		began := s.Clock.Now()
+		began := s.line.clock.Now()
 		was := held
 		p, held, err = s.receipt(ctx, q, answers, pause)
 		if was && !held {
@@ -174,15 +175,15 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		if errors.Is(err, errPartsLost) {
 			s.last, s.begun = storage{}, storing{}
 		}
-		s.took = s.Clock.Now().Sub(began)
-		s.asking = max(s.took-pause, 0) // on a slow link the request itself may take as long
+		s.client.took = s.line.clock.Now().Sub(began)
+		s.asking = max(s.client.took-pause, 0) // on a slow link the request itself may take as long
 		if p != nil {
 			s.handover = Receipted
 			return p, err
 		}
 		if err != nil && !waits(err) {
 			s.handover = Refused
-			s.tellCoordination(q, transfer.Failed, err)
+			s.line.tellCoordination(q, transfer.Failed, err)
 			return nil, err
 		}
 		if ctx.Err() != nil {
@@ -204,14 +205,6 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 func (s *submission) unfinished(ctx context.Context, last error) error {
 	return &HandoverError{At: s.handover, Name: "transfer " + s.q.ID.String(), Agent: s.q.Source, Err: why(ctx, last),
 		Hint: "`ferry transfer show " + s.q.ID.String() + "` says whether it was, and `ferry transfer cancel` ends it"}
-}
-
-// enqueue tries for as long as an answer to the message enqueued before may take. The message states how long it is
-// valid, which is less at each try.
-func (c *Client) enqueue(ctx context.Context, limit time.Duration, subject string, message func() []byte) (qmgr.Storing, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return c.Conn.EnqueueFresh(ctx, subject, message)
 }
 
 // errPartsLost is an agent's answer to a request with missing parts.
@@ -238,8 +231,8 @@ func away(a transfer.AgentName) error {
 
 // receipt waits for the agent's answer, then asks for it. An agent that cannot accept the request yet reports that at
 // once: the report does not end the pause. held reports that it came.
-func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (p *transfer.Progress, held bool, err error) {
-	t := c.Clock.NewTimer(pause)
+func (s *submission) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (p *transfer.Progress, held bool, err error) {
+	t := s.line.clock.NewTimer(pause)
 	defer t.Stop()
 	var notYet error
 	for {
@@ -262,24 +255,12 @@ func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-cha
 			if notYet != nil {
 				return nil, true, notYet
 			}
-			p, err := c.Status(ctx, Of(q))
+			p, err := s.client.Status(ctx, Of(q))
 			return p, false, err
 		case <-ctx.Done():
 			return nil, false, nil
 		}
 	}
-}
-
-// tellCoordination publishes the transfer as queued, as withdrawn, or as failed if its agent has refused it. Nothing
-// depends on it.
-func (c *Client) tellCoordination(q *transfer.Request, as transfer.State, why error) {
-	code := as.Code()
-	if why != nil {
-		code = transfer.KindOf(why).Code()
-	}
-	c.Conn.Publish(wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskQueued, Queued: &transfer.Progress{
-		ID: q.ID, State: as, Code: code, Reason: transfer.AsError(why), Source: q.Source, Destination: q.Destination, Originator: q.Originator.String(),
-		Job: q.Job, Priority: q.Priority, Submitted: q.Submitted}}))
 }
 
 func message(q *transfer.Request, reply string, good time.Duration) []byte {

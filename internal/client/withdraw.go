@@ -92,22 +92,22 @@ type withdrawal struct {
 func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdrawal) {
 	ctx, cancel := context.WithTimeout(ctx, withdrawFor)
 	defer cancel()
-	inbox, answers, stop, err := s.inbox(s.q.Source)
+	inbox, answers, stop, err := s.line.inbox(s.q.Source)
 	var c wire.Control
 	if err == nil {
 		defer stop()
-		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlWithdraw, Body: wire.Marshal(wire.OfTransfer{Transfer: s.q.ID}), Originator: s.Who, Reply: inbox}
-		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Conn.Self()), "", signed(s.Client, word.Control, s.q.Source, c.ID, wire.Marshal(c)))
+		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.line.clock.Now()), Kind: wire.ControlWithdraw, Body: wire.Marshal(wire.OfTransfer{Transfer: s.q.ID}), Originator: s.client.Who, Reply: inbox}
+		err = s.line.conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.line.conn.Self()), "", s.line.signed(word.Control, s.q.Source, c.ID, wire.Marshal(c)))
 	}
 	if err != nil {
 		return nil, withdrawal{why: err}
 	}
 
 	if s.handover == Stored {
-		s.tellCoordination(s.q, transfer.Withdrawn, nil)
+		s.line.tellCoordination(s.q, transfer.Withdrawn, nil)
 	}
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
-	t := s.Clock.NewTimer(0)
+	t := s.line.clock.NewTimer(0)
 	defer t.Stop()
 	there := false
 	for {
@@ -117,7 +117,7 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 				return heard(ans, err)
 			}
 		case <-t.C():
-			_, err := s.Conn.Request(ctx, wire.AskAgent(s.q.Source, s.Conn.Self()), ping, askTimeout)
+			_, err := s.line.conn.Request(ctx, wire.AskAgent(s.q.Source, s.line.conn.Self()), ping, askTimeout)
 			if transfer.KindOf(err) == transfer.KindUnreachable {
 				return nil, s.away(ctx)
 			}
@@ -138,10 +138,10 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 func (s *submission) away(ctx context.Context) withdrawal {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	at, err := s.Conn.Standing(ctx, streams.Commands(s.q.Source))
-	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.Clock.Now().Sub(s.began)
+	at, err := s.line.conn.Standing(ctx, streams.Commands(s.q.Source))
+	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.line.clock.Now().Sub(s.began)
 	// A queue manager that has been away may have lost the reader's position.
-	if s.copies.doubt || !never || s.Conn.Lost() != s.lost {
+	if s.copies.doubt || !never || s.line.conn.Lost() != s.lost {
 		return withdrawal{why: errTaken}
 	}
 	return withdrawal{certain: true}

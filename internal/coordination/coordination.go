@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/audit/witness"
 	"ferry/internal/coordination/status"
 	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
@@ -105,27 +106,16 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 			WithHint("there is one writer of the audit log; stop the other, or give --coordination none")
 	}
 
-	log, err := audit.OpenLog(filepath.Join(cfg.Dir, "audit"), cfg.Clock.Now)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Claim != nil {
-		log.Fence(cfg.Claim.fence)
-	}
-
-	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock), reading: reading{of: map[string]int{}},
+	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), reading: reading{of: map[string]int{}},
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
-	if s.notary, err = newNotary(conn.Identity(), cfg.Dir, log, cfg.Clock.Now); err == nil {
-		err = s.rebuild()
-	}
-	if err != nil {
-		log.Close()
+	if err := s.open(); err != nil {
 		return nil, err
 	}
 
+	var err error
 	if s.trust, err = enrol.NewKeeper(enrol.KeeperConfig{Conn: conn, Clock: cfg.Clock, Quiet: s.quiet, Who: wire.Coordination,
 		Kept: trustIn(cfg.Dir).kept, Keep: trustIn(cfg.Dir).keep, Revoked: func() {}}); err != nil {
-		log.Close()
+		s.log.Close()
 		return nil, err
 	}
 	s.rights = rights{s.trust.Judge()}
@@ -144,17 +134,39 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 // rebuildRecords is how many records the service reads back at a start. Older ones are found by asking the log.
 const rebuildRecords = 200_000
 
-func (s *Service) rebuild() error {
-	if err := s.log.Scan(max(0, s.log.Size()-rebuildRecords), func(i int64, _ []byte, r *audit.Record) error {
-		if r.Event == audit.Bound && r.Agent == audit.Coordination && r.Binding != nil && s.notary != nil {
-			s.notary.know(i, r.Binding)
+// open opens the log. While the log reads its last records, open takes them into the picture. Then it reads the registry,
+// which has the agents that were removed and came back.
+func (s *Service) open() (err error) {
+	type binding struct {
+		index int64
+		of    *witness.Binding
+	}
+	var bindings []binding
+	s.log, err = audit.OpenTail(filepath.Join(s.cfg.Dir, "audit"), s.cfg.Clock.Now, audit.Tail{Last: rebuildRecords, Each: func(i int64, _ []byte, r *audit.Record) {
+		if r.Event == audit.Bound && r.Agent == audit.Coordination && r.Binding != nil {
+			bindings = append(bindings, binding{i, r.Binding})
 		}
 		s.fold(r)
-		return nil
-	}); err != nil {
+	}})
+	if err != nil {
 		return err
 	}
-	return s.loadRegistry() // it has the agents that were removed and came back
+	if s.cfg.Claim != nil {
+		s.log.Fence(s.cfg.Claim.fence)
+	}
+	if s.notary, err = newNotary(s.conn.Identity(), s.cfg.Dir, s.log, s.cfg.Clock.Now); err == nil {
+		err = s.loadRegistry()
+	}
+	if err != nil {
+		s.log.Close()
+		return err
+	}
+	for _, b := range bindings {
+		if s.notary != nil {
+			s.notary.know(b.index, b.of)
+		}
+	}
+	return nil
 }
 
 // fold takes a record of the log into the picture. It reports false for a record about another agent's transfer.

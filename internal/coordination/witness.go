@@ -133,7 +133,7 @@ func (s *Service) askProof(a *asking, ans *wire.Answer) error {
 		limit = 100
 	}
 	roots, size := string(s.notary.self.Roots().PEM()), 0
-	err := s.log.Find(RecordFilter(a.Ask), func(i int64, _ []byte, _ *audit.Record) error {
+	err := s.log.Find(RecordFilter(a.Ask), func(i int64, raw []byte, r *audit.Record) error {
 		if len(ans.Records) == limit {
 			ans.More = true
 			return errPage
@@ -142,7 +142,7 @@ func (s *Service) askProof(a *asking, ans *wire.Answer) error {
 		if err != nil {
 			return err
 		}
-		p, err := s.notary.log.Prove(i, k.At)
+		p, err := s.notary.log.Prove(i, raw, r, k.At)
 		if err != nil {
 			return err
 		}

@@ -33,9 +33,20 @@ func groupRange(k []byte) (first, last uint64) {
 	return itemOf(k), binary.BigEndian.Uint64(k[24:])
 }
 
+// entries are the entries of a transfer's items in a transaction.
+type entries struct {
+	id     transfer.ID
+	own    Bucket // entries of one item
+	groups Bucket
+}
+
+func (t *Tx) entries(id transfer.ID) entries {
+	return entries{id, t.tx.Bucket(bItems), t.tx.Bucket(bGroups)}
+}
+
 // PutIntents records items as committing, in place of their earlier entries. No number may come twice.
 func (t *Tx) PutIntents(id transfer.ID, ins []transfer.Intent) error {
-	return t.putGroups(id, packedIntents, ins, func(in *transfer.Intent) Item { return Item{Intent: in} })
+	return t.entries(id).putGroups(packedIntents, ins, func(in *transfer.Intent) Item { return Item{Intent: in} })
 }
 
 // PutOutcomes records the outcomes of items, in place of their earlier entries. No number may come twice.
@@ -44,10 +55,10 @@ func (t *Tx) PutOutcomes(id transfer.ID, outs []transfer.Outcome) error {
 	for n := range outs {
 		ins[n].Outcome = outs[n]
 	}
-	return t.putGroups(id, packedOutcomes, ins, func(in *transfer.Intent) Item { return Item{Outcome: &in.Outcome} })
+	return t.entries(id).putGroups(packedOutcomes, ins, func(in *transfer.Intent) Item { return Item{Outcome: &in.Outcome} })
 }
 
-func (t *Tx) putGroups(id transfer.ID, what byte, ins []transfer.Intent, alone func(*transfer.Intent) Item) error {
+func (e entries) putGroups(what byte, ins []transfer.Intent, alone func(*transfer.Intent) Item) error {
 	byItem := func(a, b transfer.Intent) int { return cmp.Compare(a.Outcome.Item, b.Outcome.Item) }
 	if !slices.IsSortedFunc(ins, byItem) {
 		ins = slices.Clone(ins)
@@ -63,36 +74,39 @@ func (t *Tx) putGroups(id transfer.ID, what byte, ins []transfer.Intent, alone f
 		ins = ins[n:]
 		if n < groupFrom {
 			for k := range part {
-				if err := t.PutItem(id, part[k].Outcome.Item, alone(&part[k])); err != nil {
+				if err := e.put(part[k].Outcome.Item, alone(&part[k])); err != nil {
 					return err
 				}
 			}
 			continue
 		}
-		if err := t.putGroup(id, what, part); err != nil {
+		if err := e.putGroup(what, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *Tx) putGroup(id transfer.ID, what byte, part []transfer.Intent) error {
+func (e entries) putGroup(what byte, part []transfer.Intent) error {
 	items := make([]uint64, len(part))
 	for n := range part {
 		items[n] = part[n].Outcome.Item
 	}
-	if err := t.DropItems(id, items); err != nil {
+	if err := e.drop(items); err != nil {
 		return err
 	}
 	value, err := pack(what, part)
 	if err != nil {
 		return err
 	}
-	return t.tx.Bucket(bGroups).Put(groupKey(id, items[0], items[len(items)-1]), value)
+	return e.groups.Put(groupKey(e.id, items[0], items[len(items)-1]), value)
 }
 
 // DropItems drops the entries of items; an item without an entry is no error.
-func (t *Tx) DropItems(id transfer.ID, items []uint64) error {
+func (t *Tx) DropItems(id transfer.ID, items []uint64) error { return t.entries(id).drop(items) }
+
+// drop is DropItems.
+func (e entries) drop(items []uint64) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -101,21 +115,20 @@ func (t *Tx) DropItems(id transfer.ID, items []uint64) error {
 		items = slices.Clone(items)
 		slices.Sort(items)
 	}
-	if err := t.leaveGroups(id, items); err != nil {
+	if err := e.leaveGroups(items); err != nil {
 		return err
 	}
 
-	b := t.tx.Bucket(bItems)
 	var gone [][]byte
-	c := b.Cursor()
-	for k, _ := c.Seek(itemKey(id, items[0])); k != nil && hasPrefix(k, id[:]) && itemOf(k) <= items[len(items)-1]; k, _ = c.Next() {
+	c := e.own.Cursor()
+	for k, _ := c.Seek(itemKey(e.id, items[0])); k != nil && hasPrefix(k, e.id[:]) && itemOf(k) <= items[len(items)-1]; k, _ = c.Next() {
 		if _, is := slices.BinarySearch(items, itemOf(k)); is {
 			gone = append(gone, slices.Clone(k))
 		}
 	}
 
 	for _, k := range gone {
-		if err := b.Delete(k); err != nil {
+		if err := e.own.Delete(k); err != nil {
 			return err
 		}
 	}
@@ -129,10 +142,10 @@ type groupRecord struct {
 }
 
 // groupsWith returns the groups that have one of these items, which must be sorted.
-func (t *Tx) groupsWith(id transfer.ID, items []uint64) (with []groupRecord, err error) {
+func (e entries) groupsWith(items []uint64) (with []groupRecord, err error) {
 	from, to := items[0], items[len(items)-1]
-	c := t.tx.Bucket(bGroups).Cursor()
-	for k, v := c.Seek(groupKey(id, from-min(from, groupSpan), 0)); k != nil && hasPrefix(k, id[:]); k, v = c.Next() {
+	c := e.groups.Cursor()
+	for k, v := c.Seek(groupKey(e.id, from-min(from, groupSpan), 0)); k != nil && hasPrefix(k, e.id[:]); k, v = c.Next() {
 		first, last := groupRange(k)
 		if first > to {
 			break
@@ -157,13 +170,12 @@ func damagedGroup(key []byte, err error) error {
 }
 
 // leaveGroups removes items, which must be sorted, from their groups.
-func (t *Tx) leaveGroups(id transfer.ID, items []uint64) error {
-	groups, err := t.groupsWith(id, items)
+func (e entries) leaveGroups(items []uint64) error {
+	groups, err := e.groupsWith(items)
 	if err != nil {
 		return err
 	}
 
-	b := t.tx.Bucket(bGroups)
 	stay := make([][]transfer.Intent, len(groups))
 	what := make([]byte, len(groups))
 	for n, g := range groups { // before any change: values are not valid after it
@@ -178,13 +190,13 @@ func (t *Tx) leaveGroups(id transfer.ID, items []uint64) error {
 	}
 
 	for n, g := range groups {
-		if err := b.Delete(g.key); err != nil {
+		if err := e.groups.Delete(g.key); err != nil {
 			return err
 		}
 		if rest := stay[n]; len(rest) > 0 {
 			value, err := pack(what[n], rest)
 			if err == nil {
-				err = b.Put(groupKey(id, rest[0].Outcome.Item, rest[len(rest)-1].Outcome.Item), value)
+				err = e.groups.Put(groupKey(e.id, rest[0].Outcome.Item, rest[len(rest)-1].Outcome.Item), value)
 			}
 			if err != nil {
 				return err
@@ -222,8 +234,8 @@ func unpackItems(key, value []byte) ([]numbered, error) {
 }
 
 // groupItem returns an item from its group; nil if it is in none.
-func (t *Tx) groupItem(id transfer.ID, item uint64) (*Item, error) {
-	groups, err := t.groupsWith(id, []uint64{item})
+func (e entries) groupItem(item uint64) (*Item, error) {
+	groups, err := e.groupsWith([]uint64{item})
 	if err != nil || len(groups) == 0 {
 		return nil, err
 	}
@@ -242,8 +254,8 @@ func (t *Tx) groupItem(id transfer.ID, item uint64) (*Item, error) {
 }
 
 // grouped returns all items of a transfer that are in groups, in order.
-func (t *Tx) grouped(id transfer.ID) (all []numbered, err error) {
-	err = each(t.tx.Bucket(bGroups), id[:], func(k, v []byte) error {
+func (e entries) grouped() (all []numbered, err error) {
+	err = each(e.groups, e.id[:], func(k, v []byte) error {
 		some, err := unpackItems(k, v)
 		all = append(all, some...)
 		return err

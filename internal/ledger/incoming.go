@@ -175,12 +175,14 @@ func (t *Tx) Incomings(fn func(*Incoming) error) error {
 }
 
 // PutItem writes an item's entry; DropItem drops it.
-func (t *Tx) PutItem(id transfer.ID, item uint64, it Item) error {
-	if err := t.leaveGroups(id, []uint64{item}); err != nil {
+func (t *Tx) PutItem(id transfer.ID, item uint64, it Item) error { return t.entries(id).put(item, it) }
+
+func (e entries) put(item uint64, it Item) error {
+	if err := e.leaveGroups([]uint64{item}); err != nil {
 		return err
 	}
 	it.V = recordVersion
-	return putJSON(t.tx.Bucket(bItems), itemKey(id, item), it)
+	return putJSON(e.own, itemKey(e.id, item), it)
 }
 
 // DropItem drops an item after the source has its outcome.
@@ -190,26 +192,26 @@ func (t *Tx) DropItem(id transfer.ID, item uint64) error {
 
 // Item returns one item's entry; nil if there is none.
 func (t *Tx) Item(id transfer.ID, item uint64) (*Item, error) {
-	it := new(Item)
-	ok, err := getJSON(t.tx.Bucket(bItems), "item", itemKey(id, item), it)
+	e, it := t.entries(id), new(Item)
+	ok, err := getJSON(e.own, "item", itemKey(id, item), it)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return t.groupItem(id, item)
+		return e.groupItem(item)
 	}
 	return it, nil
 }
 
 // Items calls fn for the entries of a transfer's items, in order.
 func (t *Tx) Items(id transfer.ID, fn func(item uint64, it *Item) error) error {
-	groups, err := t.grouped(id)
+	e := t.entries(id)
+	groups, err := e.grouped()
 	if err != nil {
 		return err
 	}
 
-	b := t.tx.Bucket(bItems)
-	err = each(b, id[:], func(k, _ []byte) error {
+	err = each(e.own, id[:], func(k, _ []byte) error {
 		for len(groups) > 0 && groups[0].n < itemOf(k) {
 			if err := fn(groups[0].n, groups[0].it); err != nil {
 				return err
@@ -217,7 +219,7 @@ func (t *Tx) Items(id transfer.ID, fn func(item uint64, it *Item) error) error {
 			groups = groups[1:]
 		}
 		it := new(Item)
-		if _, err := getJSON(b, "item", k, it); err != nil {
+		if _, err := getJSON(e.own, "item", k, it); err != nil {
 			return err
 		}
 		return fn(itemOf(k), it)

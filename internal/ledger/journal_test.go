@@ -396,7 +396,7 @@ func TestGroupOutlivesItsCulprits(t *testing.T) {
 			return nil
 		}})
 	}
-	l.commit(group)
+	l.writer.commit(group)
 	for n, o := range group {
 		if err := <-o.done; (n%7 == 0) != errors.Is(err, no) {
 			t.Errorf("caller %d hears %v", n, err)

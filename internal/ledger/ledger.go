@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ferry/internal/sys/clock"
@@ -69,18 +67,14 @@ type Ledger struct {
 	store Store
 	files Files
 	opt   Options
-	ops   chan *op
-	quit  chan struct{}
-	ended chan struct{}
 	close sync.Once
 
 	incarnation uint64
 	generation  uint64
 	unclean     bool
-	outbox      atomic.Int64
 	reserve     reserve
-	used        [rooms]use // the writer's, like doubt
-	doubt       bool       // whether the last transaction is durable
+	counted     counted
+	writer      *writer
 	tenure
 }
 
@@ -110,8 +104,8 @@ func Open(dir string, opt Options) (*Ledger, error) {
 		}
 	}
 
-	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt, ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{}),
-		tenure: tenure{claim: opt.Claim, gone: make(chan struct{})}}
+	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt,
+		tenure: tenure{dir: dir, claim: opt.Claim, gone: make(chan struct{})}}
 	if err := l.open(); err != nil {
 		if opt.Claim != nil {
 			opt.Claim.Close()
@@ -119,7 +113,7 @@ func Open(dir string, opt Options) (*Ledger, error) {
 		return nil, err
 	}
 
-	go l.write()
+	go l.writer.write()
 	return l, nil
 }
 
@@ -133,6 +127,7 @@ func (l *Ledger) open() error {
 	if err := l.openDir(); err != nil {
 		return err
 	}
+	l.writer = newWriter(l)
 	if err := errors.Join(l.reserve.spared(l.begin), l.syncDir()); err != nil {
 		l.store.Close()
 		return err
@@ -140,7 +135,7 @@ func (l *Ledger) open() error {
 
 	failpoint.Hit("ledger.opened")
 	l.reserve.fill()
-	if err := cmp.Or(l.watchPlaces(), l.Fence()); err != nil {
+	if err := cmp.Or(l.watch(l.paths()), l.Fence()); err != nil {
 		l.store.Close()
 		return err
 	}
@@ -181,11 +176,22 @@ func (l *Ledger) syncDir() error {
 	return l.files.Sync()
 }
 
+// paths returns the paths of the store and the files that the ledger keeps in its directory.
+func (l *Ledger) paths() (all []string) {
+	if l.opt.Store == nil {
+		all = append(all, filepath.Join(l.dir, storeName))
+	}
+	if l.opt.Files == nil {
+		all = append(all, filepath.Join(l.dir, "items"))
+	}
+	return all
+}
+
 // begin makes missing buckets, counts the generation up and records that the ledger is open. The run before may have
 // ended in the middle of a sync, so that its last transaction is in doubt, too.
 func (l *Ledger) begin() error {
-	l.doubt = true
-	if err := l.settle(); err != nil {
+	l.writer.doubt = true
+	if err := l.writer.settle(); err != nil {
 		return err
 	}
 
@@ -210,8 +216,7 @@ func (l *Ledger) begin() error {
 		l.incarnation = getU64(m, "incarnation")
 		l.generation = getU64(m, "generation") + 1
 		l.unclean = getU64(m, "clean") == 0
-		l.outbox.Store(int64(tx.Bucket(bOutbox).Count()))
-		if err := countRooms(l, tx); err != nil {
+		if err := l.counted.count(tx); err != nil {
 			return err
 		}
 		return errors.Join(putU64(m, "generation", l.generation), putU64(m, "clean", 0))
@@ -239,8 +244,7 @@ func (l *Ledger) Close() error {
 	var err error
 	l.close.Do(func() {
 		err = l.Update(func(tx *Tx) error { return putU64(tx.tx.Bucket(bMeta), "clean", 1) })
-		close(l.quit)
-		<-l.ended
+		l.writer.stop()
 		err = errors.Join(err, l.store.Close())
 		if l.claim != nil {
 			err = errors.Join(err, l.claim.leave(err))
@@ -256,37 +260,13 @@ type Tx struct {
 	made change
 }
 
-type op struct {
-	fn   func(*Tx) error
-	done chan error
-}
-
-var errClosed = transfer.Errorf(transfer.KindInternal, "the ledger is closed")
+func (l *Ledger) begun(tx StoreTx) *Tx { return &Tx{tx: tx, l: l} }
 
 // Update runs fn in a transaction that is on disk when Update returns. Concurrent callers share transactions, and with
 // them syncs. Therefore fn may be run again, and must change only the transaction until Update returns. fn must not
 // wait for a lock that a caller holds during an Update: the transactions of all callers run one after the other, and
 // would wait for each other.
-func (l *Ledger) Update(fn func(*Tx) error) error {
-	o := &op{fn, make(chan error, 1)}
-	select {
-	case l.ops <- o:
-	case <-l.quit:
-		return errClosed
-	}
-
-	select {
-	case err := <-o.done:
-		return err
-	case <-l.ended:
-		select {
-		case err := <-o.done:
-			return err
-		default:
-			return errClosed
-		}
-	}
-}
+func (l *Ledger) Update(fn func(*Tx) error) error { return l.writer.update(fn) }
 
 // View runs fn in a read-only transaction. If the ledger was taken over, View returns the error of the loss, also after
 // fn has run. A transaction that ended after the takeover is in the file of this process alone, and its writer has yet
@@ -295,244 +275,6 @@ func (l *Ledger) View(fn func(*Tx) error) error {
 	if err := l.Lost(); err != nil {
 		return err
 	}
-	err := l.store.View(func(tx StoreTx) error { return fn(&Tx{tx: tx, l: l}) })
+	err := l.store.View(func(tx StoreTx) error { return fn(l.begun(tx)) })
 	return cmp.Or(l.Fence(), err)
-}
-
-// write is the only goroutine that writes. It takes all waiting updates into one transaction.
-func (l *Ledger) write() {
-	defer close(l.ended)
-	var look clock.Timer
-	var due <-chan time.Time
-	if len(l.places) > 0 {
-		look = l.opt.Clock.NewTimer(lookEvery)
-		due = look.C()
-		defer look.Stop()
-	}
-
-	for {
-		select {
-		case o := <-l.ops:
-			l.commit(l.waiting(o))
-		case <-due:
-			if l.look() == nil {
-				look.Reset(lookEvery)
-			}
-		case <-l.quit:
-			return
-		}
-	}
-}
-
-func (l *Ledger) waiting(first *op) []*op {
-	group := []*op{first}
-	for len(group) < 256 {
-		select {
-		case o := <-l.ops:
-			group = append(group, o)
-		default:
-			return group
-		}
-	}
-	return group
-}
-
-// commit runs a group; a failing member does not make the others fail.
-func (l *Ledger) commit(group []*op) {
-	var culprit *op
-	var failure error
-	err := l.transact(func(tx *Tx) error {
-		culprit, failure = nil, nil
-		for _, o := range group {
-			if failure = o.fn(tx); failure != nil {
-				culprit = o
-				return failure
-			}
-		}
-		return nil
-	})
-	if culprit == nil {
-		for _, o := range group {
-			o.done <- err
-		}
-		return
-	}
-
-	culprit.done <- failure
-	rest := make([]*op, 0, len(group))
-	for _, o := range group {
-		if o != culprit {
-			rest = append(rest, o)
-		}
-	}
-
-	if len(rest) > 0 {
-		l.commit(rest)
-	}
-}
-
-// transact commits one transaction. If the disk is full, it gives up the reserve and tries once more, and no new work
-// is accepted until there is space again.
-//
-// Data in a file that has lost its path is not a record. So transact checks the path after the transaction, before it
-// reports success. For a shared ledger it also checks the claim.
-func (l *Ledger) transact(fn func(*Tx) error) error {
-	if err := l.Lost(); err != nil {
-		return err
-	}
-	if err := l.Fence(); err != nil {
-		return err
-	}
-	failpoint.Hit("ledger.before_transaction")
-	err := l.transactOnDisk(fn)
-	if gone := cmp.Or(l.look(), l.Fence()); gone != nil {
-		return gone
-	}
-	return err
-}
-
-func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
-	l.reserve.writing.RLock()
-	defer l.reserve.writing.RUnlock()
-	if err := l.settle(); err != nil {
-		return err
-	}
-
-	err, refused := l.attempt(fn)
-	if !l.doubt && !refused && transfer.KindOf(err) == transfer.KindNoSpace {
-		l.reserve.drop()
-		err, _ = l.attempt(fn)
-	}
-
-	if l.doubt {
-		l.opt.Log.Error("the ledger could not be synced; nothing is written until it can be", "dir", l.dir, "error", err)
-		if again := l.settle(); again != nil {
-			return errors.Join(err, again)
-		}
-		return nil
-	}
-	return err
-}
-
-// A change is the difference that a transaction makes to the counted values.
-type change struct {
-	outbox int64
-	used   [rooms]use
-}
-
-// attempt runs fn in a transaction. A transaction may fail and take effect all the same: the sync after it failed, so
-// that this process sees it and a crash may undo it. Then it is in doubt. refused reports that fn returned a
-// transfer.Error, and the disk did not fail.
-func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
-	var made change
-	id, content := 0, false
-	err = l.store.Update(func(tx StoreTx) error {
-		t := &Tx{tx: tx, l: l}
-		if err := fn(t); err != nil {
-			refused = errors.As(err, new(*transfer.Error))
-			return err
-		}
-		id, made, content = tx.ID(), t.made, true
-		return nil
-	})
-	l.doubt = err != nil && content && l.lastID() >= id
-	if err == nil || l.doubt {
-		l.outbox.Add(made.outbox)
-		for r := range l.used {
-			l.used[r].join(&made.used[r])
-		}
-	}
-	return err, refused
-}
-
-// settle makes a transaction durable that is in doubt. It runs an empty transaction, which writes only the root again
-// and does no harm. A transaction with content would overwrite pages of the state before, and a crash may still go back
-// to that state.
-func (l *Ledger) settle() error {
-	if !l.doubt {
-		return nil
-	}
-
-	err := l.store.Update(nothing)
-	if transfer.KindOf(err) == transfer.KindNoSpace {
-		l.reserve.drop()
-		err = l.store.Update(nothing)
-	}
-	if err != nil {
-		return fmt.Errorf("the ledger cannot be synced: %w", err)
-	}
-
-	l.doubt = false
-	return nil
-}
-
-func nothing(StoreTx) error { return nil }
-
-// lastID returns the number of the last transaction that took effect.
-func (l *Ledger) lastID() (id int) {
-	if err := l.store.View(func(tx StoreTx) error { id = tx.ID(); return nil }); err != nil {
-		return 0
-	}
-	return id
-}
-
-func getU64(b Bucket, key string) uint64 {
-	v := b.Get([]byte(key))
-	if len(v) != 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(v)
-}
-
-func putU64(b Bucket, key string, v uint64) error {
-	return b.Put([]byte(key), binary.BigEndian.AppendUint64(nil, v))
-}
-
-func itemKey(id transfer.ID, item uint64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte(nil), id[:]...), item)
-}
-
-// getJSON reads a value; found is false if there is none. A value that cannot be read is an error that names it, never
-// skipped.
-func getJSON(b Bucket, name string, key []byte, v any) (found bool, err error) {
-	data := b.Get(key)
-	if data == nil {
-		return false, nil
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return false, transfer.Errorf(transfer.KindInternal, "ledger: %s record %x is damaged: %w", name, key, err)
-	}
-	return true, nil
-}
-
-func putJSON(b Bucket, key []byte, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return b.Put(key, data)
-}
-
-// each calls fn for every key that begins with prefix, in order.
-func each(b Bucket, prefix []byte, fn func(k, v []byte) error) error {
-	c := b.Cursor()
-	for k, v := c.Seek(prefix); k != nil && hasPrefix(k, prefix); k, v = c.Next() {
-		if err := fn(k, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func hasPrefix(k, p []byte) bool { return len(k) >= len(p) && string(k[:len(p)]) == string(p) }
-
-// dropAll deletes every key that begins with prefix.
-func dropAll(b Bucket, prefix []byte) error {
-	c := b.Cursor()
-	for k, _ := c.Seek(prefix); k != nil && hasPrefix(k, prefix); k, _ = c.Seek(prefix) {
-		if err := b.Delete(k); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -24,11 +24,11 @@ func (t *Tx) Audit(build func(n uint64) []byte) error {
 }
 
 // Outbox returns the number of waiting records.
-func (l *Ledger) Outbox() int64 { return l.outbox.Load() }
+func (l *Ledger) Outbox() int64 { return l.counted.outbox.Load() }
 
 // OutboxFull returns the error that pauses transfers while too many records wait.
 func (l *Ledger) OutboxFull() error {
-	if n := l.outbox.Load(); n >= l.opt.OutboxLimit {
+	if n := l.counted.outbox.Load(); n >= l.opt.OutboxLimit {
 		return transfer.Errorf(transfer.KindBusy, "the audit outbox is full: %d records wait for coordination", n).
 			WithHint("start coordination; the transfer goes on by itself")
 	}
@@ -36,7 +36,7 @@ func (l *Ledger) OutboxFull() error {
 }
 
 // Fills reports whether the outbox has at least a quarter of its limit.
-func Fills(l *Ledger) bool { return 4*l.outbox.Load() >= l.opt.OutboxLimit }
+func Fills(l *Ledger) bool { return 4*l.counted.outbox.Load() >= l.opt.OutboxLimit }
 
 // OutboxFrom returns waiting records with numbers from n on, up to the limits. oldest is the number of the oldest
 // record that is still here (0: none).

@@ -61,11 +61,11 @@ func (u *use) join(made *use) {
 }
 
 // countRooms reads the sizes of the holders.
-func countRooms(l *Ledger, tx StoreTx) error {
+func countRooms(used *[rooms]use, tx StoreTx) error {
 	for r := range allRooms {
-		l.used[r] = use{}
+		used[r] = use{}
 		if err := each(tx.Bucket(allRooms[r].bucket), nil, func(k, v []byte) error {
-			l.used[r].add(string(k[:allRooms[r].holder]), allRooms[r].cost(k, v))
+			used[r].add(string(k[:allRooms[r].holder]), allRooms[r].cost(k, v))
 			return nil
 		}); err != nil {
 			return err
@@ -80,7 +80,7 @@ func putShared(t *Tx, r int, k, v []byte, gone func(k, v []byte) error) error {
 		return err
 	}
 	holder, cost := string(k[:allRooms[r].holder]), allRooms[r].cost(k, v)
-	for t.l.used[r].all+t.made.used[r].all+cost > allRooms[r].limit {
+	for t.l.counted.used[r].all+t.made.used[r].all+cost > allRooms[r].limit {
 		most, next := largest(t, r, holder, cost)
 		if most == "" {
 			break
@@ -89,7 +89,7 @@ func putShared(t *Tx, r int, k, v []byte, gone func(k, v []byte) error) error {
 			if most == holder {
 				has += cost
 			}
-			return has >= next && t.l.used[r].all+t.made.used[r].all+cost > allRooms[r].limit
+			return has >= next && t.l.counted.used[r].all+t.made.used[r].all+cost > allRooms[r].limit
 		}); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func dropShared(t *Tx, r int, k []byte) error {
 // largest returns the holder that has most of a room, and the share of the second largest. more is the size that holder
 // is about to add. Of equal holders it returns the first in the order of their keys.
 func largest(t *Tx, r int, holder string, more int64) (most string, next int64) {
-	had, made := t.l.used[r].of, t.made.used[r].of
+	had, made := t.l.counted.used[r].of, t.made.used[r].of
 	top := int64(0)
 	look := func(h string, n int64) {
 		if n == 0 {
@@ -154,7 +154,7 @@ func giveWay(t *Tx, r int, holder string, gone func(k, v []byte) error, on func(
 		if err := dropShared(t, r, k); err != nil {
 			return err
 		}
-		if has := t.l.used[r].of[holder] + t.made.used[r].of[holder]; has == 0 || !on(has) {
+		if has := t.l.counted.used[r].of[holder] + t.made.used[r].of[holder]; has == 0 || !on(has) {
 			return nil
 		}
 	}

@@ -104,8 +104,8 @@ func TestRoomsCountWhatIsThere(t *testing.T) {
 	l := newLedger(t)
 	counted := func() (all int64, of map[string]int64) {
 		if err := l.Update(func(tx *Tx) error {
-			all, of = tx.l.used[roomTombs].all, map[string]int64{}
-			for h, n := range tx.l.used[roomTombs].of {
+			all, of = tx.l.counted.used[roomTombs].all, map[string]int64{}
+			for h, n := range tx.l.counted.used[roomTombs].of {
 				of[h] = n
 			}
 			return nil

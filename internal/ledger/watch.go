@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +17,7 @@ const lookEvery = 5 * time.Second
 // that is lost with the process, so the ledger stops all reads and writes. It also ends when another instance has taken
 // over a shared ledger (Claim).
 type tenure struct {
+	dir    string // for messages
 	claim  *Claim // nil: it is not shared
 	places []filelock.Place
 	why    atomic.Pointer[transfer.Error]
@@ -33,45 +33,38 @@ func (t *tenure) lose(e *transfer.Error) {
 	})
 }
 
-// watchPlaces records the paths of the ledger's files.
-func (l *Ledger) watchPlaces() error {
-	if !l.onDisk() {
-		return nil
-	}
-
-	for _, name := range []string{"ledger.db", "items"} {
-		if name == "ledger.db" && l.opt.Store != nil || name == "items" && l.opt.Files != nil {
-			continue
-		}
-		p, err := filelock.PlaceOf(filepath.Join(l.dir, name))
+// watch records the files at the paths, which are to stay there.
+func (t *tenure) watch(paths []string) error {
+	for _, path := range paths {
+		p, err := filelock.PlaceOf(path)
 		if err != nil {
 			return transfer.Errorf(transfer.KindInternal, "the ledger cannot be looked at: %w", err)
 		}
-		l.places = append(l.places, p)
+		t.places = append(t.places, p)
 	}
 	return nil
 }
 
 // look compares paths and files. Its error is final. Only the writer calls it.
-func (l *Ledger) look() error {
-	if err := l.Lost(); err != nil {
+func (t *tenure) look() error {
+	if err := t.Lost(); err != nil {
 		return err
 	}
-	if l.claim != nil {
-		if err := l.Fence(); transfer.KindOf(err) == transfer.KindAlive {
+	if t.claim != nil {
+		if err := t.Fence(); transfer.KindOf(err) == transfer.KindAlive {
 			return err
 		}
 	}
 
-	for _, p := range l.places {
+	for _, p := range t.places {
 		err := p.Check()
 		if err == nil {
 			continue
 		}
-		e := transfer.Errorf(transfer.KindInternal, "the state directory %s was taken away: %w", l.dir, err).
+		e := transfer.Errorf(transfer.KindInternal, "the state directory %s was taken away: %w", t.dir, err).
 			WithHint("put it back as it was, or begin anew in an empty one; outcomes of transfers under way are then unknown")
-		l.lose(e)
-		return l.Lost()
+		t.lose(e)
+		return t.Lost()
 	}
 	return nil
 }

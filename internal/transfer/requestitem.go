@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
-	"strings"
 )
 
 // A RequestItem names sources (a file, a directory, a pattern) and their destination. Options that it leaves open come
@@ -225,108 +224,12 @@ func (t *Rest) check() error {
 	return nil
 }
 
-// checkItems checks the items of this message and the description of the rest.
-func (r *Request) checkItems() error {
-	if len(r.Items) == 0 {
-		return Errorf(KindUsage, "the request names no source")
-	}
-	if err := r.Rest.check(); err != nil {
-		return err
-	}
-	if !r.Dest.IsZero() || r.Rest == nil && slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Dest.IsZero() }) {
-		if err := r.Dest.CheckDest(); err != nil {
-			return err
-		}
-	}
-	return r.CheckItems(r.Items)
-}
-
-// CheckItems checks items of the request. They may be those of a part.
-func (r *Request) CheckItems(items []RequestItem) error {
-	for n := range items {
-		if err := r.checkItem(&items[n]); err != nil {
-			return err
-		}
-		if of, l := r.From(), items[n].Source; of != l.Place {
-			return Errorf(KindUsage, "%s is in %s and the first source is in %s; they cannot be sent by one request", l, l.Place, of).
-				WithHint("send them one after the other")
-		}
-		if items[n].Dest.Place == Queues && r.Together {
-			return noSetOfMessages()
-		}
-	}
-	return nil
-}
-
 // From returns the place of all sources.
 func (r *Request) From() Place {
 	if len(r.Items) == 0 {
 		return Files
 	}
 	return r.Items[0].Source.Place
-}
-
-func (r *Request) checkItem(it *RequestItem) error {
-	if err := it.Source.Check(); err != nil {
-		return err
-	}
-
-	if it.Dest.IsZero() && r.Dest.IsZero() {
-		return Errorf(KindUsage, "nothing says where the source %s goes", it.Source)
-	}
-
-	if !it.Dest.IsZero() {
-		if err := it.Dest.CheckDest(); err != nil {
-			return err
-		}
-	}
-
-	if it.Resolved != nil {
-		if err := it.Resolved.Base.Check(); err != nil {
-			return err
-		}
-	}
-
-	if len(it.Expected) > MaxVersion {
-		return Errorf(KindMalformed, "the expected version of %s has %d bytes; the limit is %d", it.Source, len(it.Expected), MaxVersion)
-	}
-
-	if it.Picked != "" {
-		if it.Source.Place != Queues {
-			return Errorf(KindMalformed, "%s is no queue, and has picked messages", it.Source)
-		}
-		if err := it.Picked.Check(); err != nil {
-			return err
-		}
-	}
-
-	if it.Options != (Options{}) {
-		o := r.Of(it)
-		if err := o.check(); err != nil {
-			return err
-		}
-	}
-
-	if r.Base == "" {
-		return nil
-	}
-
-	if (it.Expected == "") != (r.Items[0].Expected == "") {
-		return Errorf(KindMalformed, "the name %s beneath %s has an expected version and others have none, or it alone has none", it.Source, r.Base)
-	}
-
-	if it.Source != File(it.Source.Path) {
-		return Errorf(KindUsage, "%s is to be a name beneath %s, and is a pattern or lies in another place than files", it.Source, r.Base)
-	}
-
-	if p := string(it.Source.Path); strings.HasPrefix(p, "/") || slices.Contains(strings.Split(p, "/"), "..") {
-		return Errorf(KindUsage, "the name %s of --files-from leads out of %s; names begin without / and have no ..", it.Source, r.Base)
-	}
-
-	if it.Own() {
-		return Errorf(KindUsage, "the name %s beneath %s has a destination or settings of its own; names of --files-from have none", it.Source, r.Base)
-	}
-	return nil
 }
 
 // A Target is the destination's part of a request item with a DEST or options of its own.

@@ -1,10 +1,6 @@
 package transfer
 
-import (
-	"strconv"
-	"strings"
-	"time"
-)
+import "time"
 
 // Terms are the conditions of a request for its files as a whole: the selection of found files, their limits, their
 // order and rate, and whether all must land together. A retry has those of the transfer that it repeats.
@@ -120,21 +116,4 @@ func (f *Filter) check() error {
 			WithHint("--min-age is the shorter one of the two")
 	}
 	return nil
-}
-
-// ParseAge reads a Duration that may begin with days ("30d", "1d12h").
-func ParseAge(s string) (Duration, error) {
-	days, rest, found := strings.Cut(s, "d")
-	switch {
-	case !found:
-		days, rest = "0", s
-	case rest == "":
-		rest = "0s"
-	}
-	n, derr := strconv.ParseUint(days, 10, 16)
-	d, err := time.ParseDuration(rest)
-	if age := time.Duration(n)*24*time.Hour + d; derr == nil && err == nil && d >= 0 && age >= 0 {
-		return Duration(age), nil
-	}
-	return 0, Errorf(KindUsage, "age %.40q is malformed; write it as 90s, 15m, 24h or 30d", s)
 }

@@ -2,13 +2,9 @@ package authority
 
 import (
 	"cmp"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -23,61 +19,6 @@ import (
 
 // MaxTokens is the most tokens that may be open at once.
 const MaxTokens = 10_000
-
-// A Wish is a request for an identity: a certificate request, which proves that its sender has the key, and the public
-// nkey.
-type Wish struct {
-	CSR  []byte `json:"csr"` // DER, PKCS #10
-	Nkey string `json:"nkey"`
-}
-
-// NewWish returns the wish for an identity in a directory, with its keys. It makes the keys if there are none.
-func NewWish(dir *keyfile.Dir) (identity.Keys, Wish, error) {
-	keys, err := identity.NewKeys(dir, func() (string, error) {
-		seed, _, err := roles.NewUserKey()
-		return seed, err
-	})
-	if err != nil {
-		return keys, Wish{}, err
-	}
-	w, err := WishOf(keys)
-	return keys, w, err
-}
-
-// WishOf returns the wish for keys.
-func WishOf(keys identity.Keys) (w Wish, err error) {
-	if w.Nkey, err = roles.PublicKey(keys.Seed); err != nil {
-		return w, err
-	}
-	w.CSR, err = x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, keys.TLS)
-	return w, err
-}
-
-// read checks a wish.
-func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
-	csr, err := x509.ParseCertificateRequest(w.CSR)
-	if err != nil {
-		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)
-	}
-	if !roles.IsPublicKey(w.Nkey) {
-		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the nkey is no public key of a user")
-	}
-	// The kind of key is checked before the signature: a check with a large RSA key takes minutes. The request's own
-	// bytes of the key could differ from those of the certificate.
-	key, ok := csr.PublicKey.(*ecdsa.PublicKey)
-	if !ok || key.Curve != elliptic.P256() {
-		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the key of the request is not ECDSA on P-256")
-	}
-	if err := csr.CheckSignature(); err != nil {
-		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)
-	}
-	der, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate has no good key: %w", err)
-	}
-	sum := sha256.Sum256(der)
-	return csr, Keys{hex.EncodeToString(sum[:]), w.Nkey}, nil
-}
 
 // NewToken makes a token for a name, valid once and for ttl. It returns the secret; the authority keeps only its hash.
 // by is the requester.
@@ -95,16 +36,6 @@ func (a *Authority) NewToken(name identity.Name, role roles.Role, ttl time.Durat
 	rand.Read(b)
 	secret = base64.RawURLEncoding.EncodeToString(b)
 	return secret, a.do(&Act{Act: actToken, Time: now, Name: name.String(), Role: role, Token: hash(secret), Until: now.Add(ttl), By: by})
-}
-
-// unused returns the number of tokens that may still be used.
-func (s *state) unused(now time.Time) (n int) {
-	for _, t := range s.tokens {
-		if t.keys == (Keys{}) && now.Before(t.until) {
-			n++
-		}
-	}
-	return n
 }
 
 // fits returns an error if a role may not have a name.
@@ -126,11 +57,6 @@ func (a *Authority) fits(name identity.Name, role roles.Role) error {
 		return transfer.Errorf(transfer.KindUsage, "%s cannot have the role %s", name, role)
 	}
 	return nil
-}
-
-func hash(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:])
 }
 
 // Enrol issues an identity to a joiner with a token's secret, for the name as. An empty as.Name stands for any name of
@@ -322,23 +248,6 @@ func (a *Authority) IssueTo(dir *keyfile.Dir, name identity.Name, role roles.Rol
 	return identity.New(dir, keys, g)
 }
 
-// taken reports whether one of two keys was signed for another name, or beside another key. The request proves that its
-// sender has the key of the certificate, but not the nkey.
-func (s *state) taken(name string, keys Keys) bool {
-	tls, nkey := s.owner[keys.TLS], s.owner[keys.Nkey]
-	return tls != nkey || tls != "" && tls != name
-}
-
-// isRevoked reports whether keys, or one of them, were revoked.
-func (s *state) isRevoked(keys Keys) bool {
-	for k := range s.revoked {
-		if k.TLS == keys.TLS || k.Nkey == keys.Nkey {
-			return true
-		}
-	}
-	return false
-}
-
 // issue signs an identity. It records the act before it returns the grant. It revokes other keys of the name by that. A
 // grant of the last day is signed again for the same time, without an act. The caller holds a.mu.
 func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateRequest) (identity.Grant, error) {
@@ -502,16 +411,6 @@ func mayDrop(a *Authority, t *token, by string) error {
 	return governs(a, giver, name, t.role)
 }
 
-// do records an act, and then applies it. The caller holds a.mu.
-func (a *Authority) do(act *Act) error {
-	act.Time = act.Time.UTC()
-	if err := a.acts.add(act); err != nil {
-		return err
-	}
-	a.state.take(act)
-	return nil
-}
-
 // Role returns the role of a name, or "" if it has no identity, or a revoked one.
 func (a *Authority) Role(name identity.Name) roles.Role {
 	a.mu.Lock()
@@ -591,4 +490,13 @@ func (a *Authority) Identities() (all []Issued) {
 	}
 	slices.SortFunc(all, func(x, y Issued) int { return cmp.Compare(x.Name.String(), y.Name.String()) })
 	return all
+}
+
+// An Issued describes the identity of a name.
+type Issued struct {
+	Name    identity.Name `json:"name"`
+	Role    roles.Role    `json:"role"`
+	At      time.Time     `json:"at"` // time of the newest grant
+	Until   time.Time     `json:"until"`
+	Revoked bool          `json:"revoked,omitempty"`
 }

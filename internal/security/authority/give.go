@@ -103,13 +103,3 @@ func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 	}
 	return nil
 }
-
-// noAuthority returns the error that a member lacks an authority at an agent, or in the network if at is empty.
-func noAuthority(by identity.Name, right transfer.Authority, at transfer.AgentName) error {
-	where := "in the network"
-	if at != "" {
-		where = "at agent " + string(at)
-	}
-	return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s %s: no rule gives it", by.Role, by.Name, right, where).
-		WithHint("`ferry policy test` shows the rights that the rules give")
-}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/security/policy"
@@ -98,26 +97,6 @@ func (a *Authority) May(who identity.Name, right transfer.Authority) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return mayAt(a, who, right, "")
-}
-
-// principal returns the principal of a name. The caller holds a.mu.
-func (a *Authority) principal(n identity.Name) policy.Principal {
-	p := policy.Principal{Kind: string(n.Role), Name: n.Name}
-	if n.Role == identity.User {
-		p.Role = policy.RoleRevoked
-		if has := a.state.names[n.String()]; has != nil && !a.state.isRevoked(has.keys) {
-			p.Role = roleOf(has.role)
-		}
-	}
-	return p
-}
-
-// roleOf returns the name of a user's role in rules.
-func roleOf(r roles.Role) string {
-	if r == roles.User {
-		return policy.RoleSender
-	}
-	return string(r)
 }
 
 // longRevoked is how long a user is listed as revoked after the end of its certificates' validity: earlier requests of

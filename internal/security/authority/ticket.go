@@ -5,7 +5,6 @@ import (
 
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
-	"ferry/internal/security/policy"
 	"ferry/internal/transfer"
 )
 
@@ -57,17 +56,4 @@ func Ticket(a *Authority, user identity.Name, p Pipe) (identity.JWTs, error) {
 	t := roles.Ticket{Name: transfer.StreamAgentOf(user.String(), p.Transfer), Peer: p.Peer, Transfer: p.Transfer}
 	said, data, err := a.signers(roles.Pipe, now).SignTicket(t, has.keys.Nkey, until)
 	return identity.JWTs{User: said, Data: data}, err
-}
-
-// mayAt decides whether a name has an authority at an agent, for some path if it is one for paths. An empty agent
-// stands for the network. The caller holds a.mu.
-func mayAt(a *Authority, name identity.Name, right transfer.Authority, at transfer.AgentName) error {
-	r, err := policy.Parse(a.policy)
-	if err != nil {
-		return err
-	}
-	if d := r.Decide(policy.Question{Who: a.principal(name), Right: right, Agent: at}); !d.Allowed {
-		return noAuthority(name, right, at)
-	}
-	return nil
 }
