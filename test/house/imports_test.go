@@ -123,6 +123,8 @@ var keepers = []keeper{
 		because: "the two sides share messages, not memory, in tests as well"},
 	{imports: "ferry/internal/place/local", never: []string{"internal/sender", "internal/sender/walk", "internal/receiver", "internal/receiver/writing", "internal/receiver/entry"},
 		because: "local files are one place among others; package place has the functions of all places"},
+	{imports: "ferry/internal/place/local", never: []string{"internal/automation/duty"}, tests: true,
+		because: "a duty holds a place; local files are one place among others"},
 	{imports: "ferry/internal/content/record", never: []string{"internal/sender", "internal/sender/walk", "internal/receiver", "internal/receiver/writing", "internal/receiver/entry", "internal/agent"},
 		because: "data sets and sidecars are the local place's business"},
 	{imports: "ferry/internal/automation/monitor", never: []string{"internal/agent", "internal/coordination"}, tests: true, because: dutiesAreGiven},
