@@ -22,7 +22,7 @@ type duties struct {
 func newDuties(in *intake) (*duties, error) {
 	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
 	for _, mk := range in.cfg.Duties {
-		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, FS: in.fs, Queues: queuesFrom(in.conn), Status: in.status,
+		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, Place: in.sendCfg.Place, Status: in.status,
 			Submit: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
 				return in.submitFor(by, q, dutyRoom)
 			},

@@ -19,8 +19,6 @@ import (
 	"ferry/internal/automation/call"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
-	"ferry/internal/place/local"
-	placequeue "ferry/internal/place/queue"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
@@ -76,9 +74,8 @@ type Question struct {
 type Desk struct {
 	Agent  transfer.AgentName
 	Ledger *ledger.Ledger
-	FS     *local.FS // the files beneath the agent's roots
-	// Queues are the application queues of the agent's queue manager, which may be away.
-	Queues *placequeue.Source
+	// Place has the files beneath the agent's roots, and the application queues of its queue manager, which may be away.
+	Place place.Source
 	// Submit has this agent accept a transfer, by the command that has set the duty up. It is done when the agent's
 	// ledger has the transfer. A repeat under the same ID is the same transfer. After an error of a kind that waits
 	// (busy, no space), try again later; other errors are final.

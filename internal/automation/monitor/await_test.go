@@ -17,7 +17,7 @@ func (b *bench) made(name string) (told bool) {
 	at, err := filepath.EvalSymlinks(b.path(name))
 	b.must(err)
 	b.notices.mu.Lock()
-	var all []*runner
+	var all []*listener
 	for r, dirs := range b.notices.dirs {
 		for _, dir := range dirs {
 			if dir == filepath.Dir(at) {

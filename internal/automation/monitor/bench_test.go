@@ -39,7 +39,7 @@ func BenchmarkPollOfKnownFiles(b *testing.B) {
 	l, err := ledger.Open(b.TempDir(), ledger.Options{Clock: clock.System})
 	must(err)
 	defer l.Close()
-	m := newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: fs, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+	m := newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, Place: fs.Place(), Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Offer:  func(word.Origin, *transfer.Request) (*transfer.Progress, error) { return &transfer.Progress{}, nil },
 		Permit: func(string) place.Permit { return nil },
 		Holds:  func(word.Origin) error { return nil },
@@ -50,8 +50,8 @@ func BenchmarkPollOfKnownFiles(b *testing.B) {
 		_, err := m.Commands()[CommandCreate].Do(t, duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Create{*d, false}))
 		return err
 	}))
-	r := newRunner(m, "M", nil)
-	rec, err := r.load()
+	r := newRunner(&m.Desk, "M", m.scans, &m.times, nil)
+	rec, err := r.book.load()
 	must(err)
 	if rec == nil {
 		b.Fatal("there is no monitor M")
@@ -62,7 +62,7 @@ func BenchmarkPollOfKnownFiles(b *testing.B) {
 		_, err = r.poll(b.Context(), rec, false)
 		must(err)
 	}
-	if got := r.picture(); got.Matched != many {
+	if got := r.display.picture(); got.Matched != many {
 		b.Errorf("a poll has seen %d files", got.Matched)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -103,8 +102,11 @@ func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
 	if d.OnQueue() {
 		return nil // its poll checks the right to the queue's name before it reads the queue
 	}
-	place, _ := m.FS.Place().For(transfer.Files, m.Permit(who.Principal)).(local.Local)
-	return place.MayScan(d.Dir.Path)
+	from, err := host{&m.Desk, who.Principal}.directories()
+	if err != nil {
+		return err
+	}
+	return from.MayScan(d.Dir.Path)
 }
 
 // keep stores the new state of a monitor, with its audit record.

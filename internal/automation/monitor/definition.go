@@ -3,13 +3,9 @@ package monitor
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -72,67 +68,6 @@ const (
 	ToFile      = "file"
 	ToDirectory = "directory"
 )
-
-// A Condition decides when a matching file triggers.
-type Condition struct {
-	Kind  string
-	Value int64 // bytes of ConditionSize, polls of ConditionUnchanged
-}
-
-// Kinds of condition.
-const (
-	ConditionMatch     = "match"     // the file exists
-	ConditionNoMatch   = "nomatch"   // no such file exists
-	ConditionSize      = "size"      // it has Value bytes or more
-	ConditionUnchanged = "unchanged" // the file was the same at Value consecutive polls
-	ConditionNotEmpty  = "notempty"  // of a queue: it has messages
-	ConditionGroup     = "group"     // of a queue: it has a complete group
-)
-
-// ParseCondition parses match, nomatch, size>=N and unchanged=N, the conditions of directories, and notempty and group,
-// those of queues. For an empty text, Check chooses the condition.
-func ParseCondition(s string) (Condition, error) {
-	bad := transfer.Errorf(transfer.KindUsage, "condition %.60q is unknown; it is one of match, nomatch, size>=N and unchanged=N, where N is a size as 10M, or a number of polls; of a queue it is notempty or group", s)
-	switch s {
-	case "", ConditionMatch, ConditionNoMatch, ConditionNotEmpty, ConditionGroup:
-		return Condition{Kind: s}, nil
-	}
-	if size, ok := strings.CutPrefix(s, "size>="); ok {
-		n, err := transfer.ParseSize(size)
-		if err != nil {
-			return Condition{}, err
-		}
-		return Condition{ConditionSize, int64(n)}, nil
-	}
-	polls, ok := strings.CutPrefix(s, "unchanged=")
-	n, err := strconv.Atoi(polls)
-	if !ok || err != nil {
-		return Condition{}, bad
-	}
-	if n < 1 || n > maxUnchanged {
-		return Condition{}, transfer.Errorf(transfer.KindUsage, "condition unchanged=%d is out of range; it goes from 1 to %d polls", n, maxUnchanged)
-	}
-	return Condition{ConditionUnchanged, int64(n)}, nil
-}
-
-func (c Condition) String() string {
-	switch c.Kind {
-	case ConditionSize:
-		return "size>=" + strconv.FormatInt(c.Value, 10)
-	case ConditionUnchanged:
-		return "unchanged=" + strconv.FormatInt(c.Value, 10)
-	}
-	return c.Kind
-}
-
-// MarshalText returns the text that ParseCondition parses.
-func (c Condition) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText is ParseCondition.
-func (c *Condition) UnmarshalText(b []byte) (err error) {
-	*c, err = ParseCondition(string(b))
-	return err
-}
 
 // ParseName checks the name of a monitor and returns it in capitals, because case does not distinguish monitors.
 func ParseName(s string) (string, error) {
@@ -228,6 +163,9 @@ func (d *Definition) checkRanges() error {
 	return nil
 }
 
+// OnQueue reports whether the monitor watches a queue instead of a directory.
+func (d *Definition) OnQueue() bool { return d.Dir.Place == transfer.Queues }
+
 // MaySettle reports whether the definition's files can wait for a time without change. The condition unchanged counts
 // polls instead.
 func (d *Definition) MaySettle() bool {
@@ -245,41 +183,4 @@ func (d *Definition) checkDefaults() error {
 		seen[low] = true
 	}
 	return nil
-}
-
-// A matcher decides which names are watched.
-type matcher struct{ match, exclude func(name string) bool }
-
-func (m matcher) wants(name string) bool {
-	return m.match(name) && (m.exclude == nil || !m.exclude(name))
-}
-
-func (d *Definition) matcher() (m matcher, err error) {
-	if d.Match == "" {
-		return m, transfer.Errorf(transfer.KindUsage, "the monitor does not say which names it watches for").WithHint("'*' is for all that do not begin with '.'")
-	}
-	if m.match, err = d.names(d.Match); err == nil && d.Exclude != "" {
-		m.exclude, err = d.names(d.Exclude)
-	}
-	return m, err
-}
-
-func (d *Definition) names(text string) (func(string) bool, error) {
-	if len(text) > maxPattern {
-		return nil, transfer.Errorf(transfer.KindTooLarge, "a pattern has %d bytes; the limit is %d", len(text), maxPattern)
-	}
-	if !utf8.ValidString(text) {
-		return nil, transfer.Errorf(transfer.KindUsage, "pattern %.100q is not UTF-8", text).WithHint("'?' stands for any byte")
-	}
-	if d.Regex {
-		re, err := regexp.Compile(`^(?s:` + text + `)$`)
-		if err != nil {
-			return nil, transfer.Errorf(transfer.KindUsage, "regular expression %.100q: %w", text, err)
-		}
-		return re.MatchString, nil
-	}
-	if strings.Contains(text, "/") {
-		return nil, transfer.Errorf(transfer.KindUsage, "pattern %.100q has a '/'; it is for the names of files alone", text).WithHint("--dir is the directory; --recursive says how many levels beneath it are watched")
-	}
-	return walk.NamesLike(text), nil
 }

@@ -22,6 +22,20 @@
 // One goroutine does all the polls of one name, also after a change of its definition. A poll records nothing once the
 // definition has changed. So a monitor never runs twice at once.
 //
+// The parts, from the top down:
+//
+//	monitors     the duty: commands, questions, and a runner for each monitor
+//	runner       the turns of one monitor
+//	poll         one read of a directory (directoryLook) or queue (queueLook)
+//	arrivals     the files that are complete and meet the condition
+//	comparison   the history beside the files
+//	maker        triggers out of files; Definition.request is the request of one
+//	collector    the results of a poll, recorded in groups
+//	submitter    the recorded triggers, submitted in order
+//	book         the ledger entries of one monitor
+//	host         files and transfers of the agent, with the rights of a principal
+//	listener     the notices of the system
+//
 // Only polls decide. If the system reports that a file was closed after writing or moved into the directory, the next
 // poll comes at once.
 package monitor

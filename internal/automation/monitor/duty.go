@@ -3,7 +3,6 @@ package monitor
 import (
 	"context"
 	"sync"
-	"time"
 
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
@@ -20,19 +19,9 @@ type monitors struct {
 	watch func() watcher // nil: directories are only polled
 	scans chan struct{}  // a token for each directory that is being read
 	stir  chan struct{}  // a monitor was made, or a runner has ended
+	times stamps
 	mu    sync.Mutex
 	all   map[string]*runner
-	last  time.Time // latest result of stamp
-}
-
-// A watcher notices files that arrive in a directory. The next poll finds the files that it misses.
-type watcher interface {
-	// Watch replaces the directories that are watched for a runner, given by their real paths.
-	Watch(who *runner, dirs []string)
-	// CatchUp passes on all notices that the system has reported so far.
-	CatchUp()
-	// Run wakes runners until ctx ends.
-	Run(ctx context.Context)
 }
 
 // New returns the duty of one agent.
@@ -86,7 +75,7 @@ func (m *monitors) enter(name string, w watcher) *runner {
 	if m.all[name] != nil {
 		return nil
 	}
-	r := newRunner(m, name, w)
+	r := newRunner(&m.Desk, name, m.scans, &m.times, w)
 	m.all[name] = r
 	return r
 }
@@ -94,7 +83,7 @@ func (m *monitors) enter(name string, w watcher) *runner {
 // leave ends a runner. Its monitor may have been made again at the same time.
 func (m *monitors) leave(r *runner) {
 	m.mu.Lock()
-	delete(m.all, r.name)
+	delete(m.all, r.book.name)
 	m.mu.Unlock()
 	wake.Up(m.stir)
 }
@@ -107,19 +96,6 @@ func (m *monitors) changed() {
 		wake.Up(r.changed)
 	}
 	wake.Up(m.stir)
-}
-
-// stamp returns the time of a trigger in milliseconds. It never returns the same time twice while the agent runs, so
-// that a name made of the time is unique.
-func (m *monitors) stamp(now time.Time) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now = now.Truncate(time.Millisecond)
-	if !now.After(m.last) {
-		now = m.last.Add(time.Millisecond)
-	}
-	m.last = now
-	return now
 }
 
 // names returns the names of all monitors.

@@ -1,13 +1,10 @@
 package monitor
 
 import (
-	"io"
 	"strings"
 
 	"ferry/internal/audit"
-	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -15,15 +12,6 @@ import (
 type followed struct {
 	Monitor string        `json:"monitor"`
 	Dir     transfer.Path `json:"dir"` // the directory that is watched, as a path of the host
-}
-
-// follow registers a trigger's files for Follow.
-func (p *poll) follow(d drawer, tr *trigger) error {
-	if len(tr.files) == 0 || !tr.files[0].isFile() {
-		return nil
-	}
-	f := &tr.files[0]
-	return save(d, followedKey(tr.id), followed{p.name, transfer.Path(strings.TrimSuffix(string(f.Path), string(f.Rel)))})
 }
 
 // Follow updates the history from an audit record of a transfer. A file that has arrived gets its digest; a file that
@@ -83,68 +71,4 @@ func (m *monitors) take(d drawer, of *followed, r *audit.Record, oc *transfer.Ou
 		return nil
 	}
 	return d.Put(key, e.encode())
-}
-
-// sentBefore reports whether a file that differs only in its time of change has the content that has arrived, so that
-// it is not sent. While its transfer is running, that is unknown, and a later poll checks again. A file that has not
-// arrived is sent.
-func (p *poll) sentBefore(e *known, f *walk.Found, is identity) (bool, error) {
-	over, err := p.over(e.transfer)
-	if err != nil || !over {
-		return true, err
-	}
-	now, err := p.entryOf(e.key) // the transfer may have ended since the history was read
-	switch {
-	case err != nil:
-		return false, err
-	case now == nil, now.again, now.sum == "", now.transfer != e.transfer:
-		return false, nil
-	}
-	sum, err := p.digestOf(f, sumMethods[now.sum[0]])
-	if err != nil {
-		p.problem = err
-		return true, nil
-	}
-	if packed(sum) != now.sum {
-		return false, nil
-	}
-	e.gone, e.identity = 0, is
-	return true, p.mark(*e)
-}
-
-// entryOf returns the present entry of a file, or nil if the history has none.
-func (r *runner) entryOf(key string) (e *entry, err error) {
-	err = r.Ledger.View(func(t *ledger.Tx) error {
-		data := drawerOf(t).Get(historyPrefix(r.name) + key)
-		if data == nil {
-			return nil
-		}
-		is, err := decodeEntry(data)
-		e = &is
-		return err
-	})
-	return e, err
-}
-
-// digestOf digests a file in the state that the poll of its directory has seen.
-func (p *poll) digestOf(f *walk.Found, m digest.Method) (string, error) {
-	h := m.New()
-	err := p.readWhole(f, func(in io.Reader) error {
-		_, err := io.CopyBuffer(h, stoppable{p, in}, make([]byte, 256<<10))
-		return err
-	})
-	return m.Sum(h), err
-}
-
-// stoppable reads until the agent ends.
-type stoppable struct {
-	p  *poll
-	in io.Reader
-}
-
-func (r stoppable) Read(b []byte) (int, error) {
-	if err := r.p.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.in.Read(b)
 }

@@ -192,19 +192,17 @@ func TestEndWhileItPolls(t *testing.T) {
 		b.must(os.Rename(b.path("in/x"), b.path("x"))) // which the next poll marks as gone
 		pass(time.Hour)
 		e := known{key: "x"}
-		r := b.m.all["M"]
-		got, err := r.entryOf("x")
+		book := b.m.all["M"].book
+		got, err := book.entryOf("x")
 		b.must(err)
 		if e.entry = *got; e.gone == 0 || e.sum == "" {
 			t.Fatalf("the history has %+v", e)
 		}
-		rec, err := r.load()
+		rec, err := book.load()
 		b.must(err)
 		b.must(b.ledger.Update(func(t *ledger.Tx) error { return drawerOf(t).Delete(historyPrefix("M") + "x") }))
-		p := &poll{runner: r, ctx: t.Context(), rec: rec}
-		p.marks = []known{e}
-		b.must(p.record())
-		if got, err := r.entryOf("x"); got != nil || err != nil {
+		b.must(book.record(rec, []known{e}, nil))
+		if got, err := book.entryOf("x"); got != nil || err != nil {
 			t.Errorf("the history has %+v, %v", got, err)
 		}
 	})

@@ -139,7 +139,7 @@ func (b *bench) start() {
 	l, err := ledger.Open(b.dir, ledger.Options{Clock: clock.System, Store: b.fault, Files: faulty.NewMemoryFiles()})
 	b.must(err)
 	b.ledger = l
-	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Queues: placequeue.NewSource(func(string) placequeue.Reader { return b.queue }), Status: b.status, Offer: b.submit, Holds: b.holds, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, Place: b.places(), Status: b.status, Offer: b.submit, Holds: b.holds, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Permit: func(string) place.Permit {
 			b.mu.Lock()
 			looks, permit := b.looks, b.permit
@@ -167,6 +167,17 @@ func (b *bench) start() {
 	ended := make(chan struct{})
 	go func() { defer close(ended); b.m.Run(ctx) }()
 	b.end = func() { cancel(); <-ended; l.Close() }
+}
+
+// queuesAs are queues that every principal reads in the same way.
+type queuesAs struct{ *placequeue.Source }
+
+func (q queuesAs) As(principal string) place.Source { return queuesAs{q.Source.As(principal)} }
+
+// places returns the files and the queue of the bench.
+func (b *bench) places() place.Source {
+	from := placequeue.NewSource(func(string) placequeue.Reader { return b.queue })
+	return place.NewRouter(b.fs.Place(), place.Route{Of: transfer.Queues, Source: queuesAs{from}})
 }
 
 // tried returns the number of submitted transfers.

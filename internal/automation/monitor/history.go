@@ -12,7 +12,7 @@ import (
 	"ferry/internal/automation/duty"
 	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local/walk"
+	"ferry/internal/place"
 	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -23,7 +23,7 @@ import (
 //	d/NAME        record, in JSON
 //	s/NAME        status, in JSON
 //	h/NAME/FILE   entry: the history of a file; FILE is its path with NUL in place of each '/', so
-//	              that keys have the order of local.Local.Scan
+//	              that keys have the order of place.Scanner.Scan
 //	t/NAME/N      pending, in JSON: a trigger that is to be submitted; N counts triggers
 //	l/NAME/N      Logged, in JSON: the last maxLogged triggers, for display
 //	x/ID          followed, in JSON: the monitor of a transfer that has not ended, and where its files lie
@@ -124,7 +124,7 @@ type identity struct {
 	size, mtime, ctime int64
 }
 
-func identityOf(f *walk.Found) identity { return identity{f.Inode, f.Size, f.Mtime, f.Ctime} }
+func identityOf(f *place.Found) identity { return identity{f.Inode, f.Size, f.Mtime, f.Ctime} }
 
 // differsInCtime reports whether only the time of change differs.
 func (i identity) differsInCtime(j identity) bool {
@@ -244,64 +244,3 @@ func nextGeneration(d drawer) (uint64, error) {
 	}
 	return n + 1, d.Put("n", binary.BigEndian.AppendUint64(nil, n+1))
 }
-
-// logged stores a trigger for display, and removes the one that is too old.
-func logged(d drawer, name string, l *Logged) error {
-	if l.N > maxLogged {
-		if err := d.Delete(numbered(logPrefix(name), l.N-maxLogged)); err != nil {
-			return err
-		}
-	}
-	return save(d, numbered(logPrefix(name), l.N), l)
-}
-
-// pageSize is the number of entries of a history that are read at once: a long read transaction keeps the ledger from
-// reusing space in its file.
-const pageSize = 1000
-
-// A cursor reads the history of a monitor in the order of its keys, page by page.
-type cursor struct {
-	l      *ledger.Ledger
-	prefix string
-	after  string // the last key that was read
-	page   []known
-	done   bool
-}
-
-// known is a file in the history.
-type known struct {
-	key string // see fileKey
-	entry
-	damaged error // the reason why the entry cannot be read; the history must forget it
-}
-
-func newCursor(l *ledger.Ledger, name string) *cursor {
-	return &cursor{l: l, prefix: historyPrefix(name)}
-}
-
-// peek returns the next entry, or nil after the last.
-func (c *cursor) peek() (*known, error) {
-	if len(c.page) == 0 && !c.done {
-		c.page = c.page[:0:0]
-		err := c.l.View(func(t *ledger.Tx) error {
-			for key, value := range drawerOf(t).All(c.prefix, c.after) {
-				if len(c.page) == pageSize {
-					return nil
-				}
-				e, err := decodeEntry(value)
-				c.page, c.after = append(c.page, known{strings.TrimPrefix(key, c.prefix), e, err}), key
-			}
-			c.done = true
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(c.page) == 0 {
-		return nil, nil
-	}
-	return &c.page[0], nil
-}
-
-func (c *cursor) next() { c.page = c.page[1:] }

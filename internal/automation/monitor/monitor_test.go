@@ -87,7 +87,7 @@ func TestUnchanged(t *testing.T) {
 		b.expect("[]")
 		pass(3 * time.Second)
 		b.expect("[a:1]")
-		if n := len(b.m.all["M"].sightings.files); n != 0 {
+		if n := len(b.m.all["M"].seen.files); n != 0 {
 			t.Errorf("%d files are in memory", n)
 		}
 	})

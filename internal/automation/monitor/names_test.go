@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/place/local/walk"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/transfer/transfertest"
 )
@@ -16,7 +16,7 @@ func on(d *Definition, names ...string) (*transfer.Request, error) {
 	s := sample()
 	s.transfer, s.files = transfer.NewID(time.Now()), nil
 	for _, name := range names {
-		s.files = append(s.files, file{Found: walk.Found{Path: transfer.Path("/in/" + name), Rel: transfer.Path(name)}})
+		s.files = append(s.files, file{Found: place.Found{Path: transfer.Path("/in/" + name), Rel: transfer.Path(name)}})
 	}
 	q, err := d.request(s, nil)
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 // notices is a watcher that passes on the notices of a test.
 type notices struct {
 	mu   sync.Mutex
-	dirs map[*runner][]string
+	dirs map[*listener][]string
 	late []func() // notices that CatchUp is to pass on
 }
 
@@ -24,11 +24,11 @@ func (b *bench) watcher() func() watcher {
 	if b.notices == nil {
 		return nil
 	}
-	b.notices = &notices{dirs: map[*runner][]string{}}
+	b.notices = &notices{dirs: map[*listener][]string{}}
 	return func() watcher { return b.notices }
 }
 
-func (n *notices) Watch(r *runner, dirs []string) {
+func (n *notices) Watch(r *listener, dirs []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.dirs[r] = slices.Clone(dirs)
@@ -58,7 +58,7 @@ func (b *bench) looked() {
 func (b *bench) tell(name string, is notice) {
 	n := b.notices
 	n.mu.Lock()
-	var told []*runner
+	var told []*listener
 	dir, err := filepath.EvalSymlinks(b.path("in"))
 	for r, dirs := range n.dirs {
 		if slices.Contains(dirs, dir) {

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"ferry/internal/automation/variable"
-	"ferry/internal/place/local/walk"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
 func sample() *setting {
 	when := time.Date(2026, 3, 1, 2, 3, 4, 567e6, time.UTC)
 	f := func(name string) file {
-		return file{Found: walk.Found{Path: transfer.Path("/srv/out/sub/" + name), Rel: transfer.Path("sub/" + name), Size: 12, Mtime: when.UnixNano()}}
+		return file{Found: place.Found{Path: transfer.Path("/srv/out/sub/" + name), Rel: transfer.Path("sub/" + name), Size: 12, Mtime: when.UnixNano()}}
 	}
 	return &setting{agent: "ALPHA", monitor: "M", now: when, files: []file{f("Report.2026.Csv"), f("\xffü.txt")}}
 }

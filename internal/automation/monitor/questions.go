@@ -127,7 +127,7 @@ func (m *monitors) show(d drawer, to *Listed, r *record, whole bool) error {
 	running := m.all[r.Name]
 	m.mu.Unlock()
 	if s.State = StateWaiting; running != nil {
-		s.Picture = running.picture()
+		s.Picture = running.display.picture()
 	}
 	if r.Paused {
 		s.State, s.Problem = StatePaused, nil

@@ -386,6 +386,7 @@ func TestQueueModel(t *testing.T) {
 				defer func() { b.end() }()
 				kind, removes := []string{ConditionNotEmpty, ConditionGroup}[r.IntN(2)], r.IntN(2) == 0
 				b.create(OnQueue(kind, func(d *Definition) {
+					d.Poll = transfer.Duration(10 * time.Second)
 					if removes {
 						d.Request.Disposition = transfer.DispositionDelete
 					}
@@ -411,11 +412,11 @@ func TestQueueModel(t *testing.T) {
 					case 4:
 						b.fault.at.Store(b.fault.calls.Load() + 1 + r.Int64N(3))
 						b.fault.late.Store(r.IntN(2) == 0)
-						pass(3 * time.Second)
+						pass(30 * time.Second)
 						b.crash()
 						b.start()
 					case 5:
-						pass(time.Duration(r.IntN(3000)) * time.Millisecond)
+						pass(time.Duration(r.IntN(30_000)) * time.Millisecond)
 					}
 				}
 				for range 4 {

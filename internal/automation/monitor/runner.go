@@ -3,53 +3,25 @@ package monitor
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
-	"ferry/internal/ledger"
+	"ferry/internal/automation/duty"
 	"ferry/internal/transfer"
 )
 
 // A runner does the polls of one monitor.
 type runner struct {
-	*monitors
-	name    string
-	watcher watcher
-	wake    chan struct{} // a file has arrived in a directory
+	book    *book
+	scans   chan struct{} // a token for each directory that is being read
+	stamps  *stamps
+	notices *listener
 	changed chan struct{} // the record has changed
-	sightings
-	mu      sync.Mutex
-	wanted  func(name string) bool // of the record of the last poll; nil: no name wakes the runner
-	moved   map[string]uint64      // paths of files that were moved there and not written to since, with the number of the latest poll at that time
-	awaited string                 // real path of a missing directory: the watched one, or the topmost missing one above it
-	begun   uint64                 // number of the latest poll that has begun
-	state   Picture
+	seen    sightings
+	display display
 }
 
-// A Picture is the present state of a monitor.
-type Picture struct {
-	State    string          `json:"state"`
-	Problem  *transfer.Error `json:"problem,omitempty"` // the reason why it cannot do all its work
-	Since    time.Time       `json:"problem_since,omitzero"`
-	Polled   time.Time       `json:"polled,omitzero"`    // end of the last complete poll
-	Took     time.Duration   `json:"poll_ns,omitempty"`  // duration of that poll
-	Matched  int             `json:"matched"`            // matching files in that poll
-	Gone     int             `json:"history_gone"`       // files in the history that were missing in that poll
-	Waiting  int             `json:"waiting,omitempty"`  // triggers that are recorded and not submitted
-	Skipped  int             `json:"unread,omitempty"`   // directories beneath that could not be read
-	Watched  bool            `json:"notified,omitempty"` // the system notifies, so that polls come at once
-	Settling int             `json:"settling,omitempty"` // files that wait until they have not changed for the settle time
-}
-
-// States of a Picture.
-const (
-	StateWatching = "watching"
-	StatePaused   = "paused"
-	StateWaiting  = "waiting" // it cannot poll, or cannot submit
-)
-
-func newRunner(m *monitors, name string, w watcher) *runner {
-	return &runner{monitors: m, name: name, watcher: w, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), moved: map[string]uint64{}, state: Picture{State: StateWatching}}
+func newRunner(desk *duty.Desk, name string, scans chan struct{}, stamps *stamps, w watcher) *runner {
+	return &runner{book: &book{desk, name}, scans: scans, stamps: stamps, notices: newListener(w), changed: make(chan struct{}, 1), display: display{now: Picture{State: StateWatching}}}
 }
 
 const (
@@ -57,22 +29,16 @@ const (
 	leastGap = 20 * time.Millisecond // between polls, even if files arrive more often
 )
 
-// errChanged ends work for an earlier definition.
-var errChanged = errors.New("the monitor is another by now")
-
 // run polls until the monitor is removed, or ctx ends.
 func (r *runner) run(ctx context.Context) {
-	defer func() {
-		if r.watcher != nil {
-			r.watcher.Watch(r, nil)
-		}
-	}()
+	defer r.notices.watch(nil)
+	desk := r.book.desk
 	for ctx.Err() == nil {
-		rec, err := r.load()
+		rec, err := r.book.load()
 		if err == nil && rec == nil {
 			return
 		}
-		began := r.Clock.Now()
+		began := desk.Clock.Now()
 		pause := again
 		if err == nil {
 			pause, err = r.turn(ctx, rec)
@@ -80,34 +46,29 @@ func (r *runner) run(ctx context.Context) {
 		if errors.Is(err, errChanged) || ctx.Err() != nil {
 			continue
 		}
-		r.tell(rec, err)
-		r.rest(ctx, rec, pause, max(leastGap, 2*r.Clock.Now().Sub(began)))
+		r.display.turned(r.book.name, rec != nil && rec.Paused, err, desk.Clock.Now(), desk.Log)
+		r.rest(ctx, rec, pause, max(leastGap, 2*desk.Clock.Now().Sub(began)))
 	}
-}
-
-// load reads the record of the monitor, or nil if it has been removed.
-func (r *runner) load() (*record, error) {
-	return ledger.Read(r.Ledger, func(t *ledger.Tx) (*record, error) { return drawerOf(t).Load(r.name) })
 }
 
 // turn does the work that is due, and returns the time until the next turn. The error is the reason why it could not do
 // all.
 func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, err error) {
-	poll := time.Duration(rec.Poll)
+	desk, poll := r.book.desk, time.Duration(rec.Poll)
 	if rec.Paused {
-		r.listen(nil)
+		r.notices.listen(nil)
 		return MaxPoll, nil
 	}
-	if err := r.Holds(rec.Origin); err != nil {
-		r.listen(nil)
+	if err := desk.Holds(rec.Origin); err != nil {
+		r.notices.listen(nil)
 		return MaxPoll, err
 	}
 	for _, right := range []transfer.Authority{transfer.AuthMonitor, transfer.AuthSource} {
-		if err := r.May(rec.Principal, right); err != nil {
+		if err := desk.May(rec.Principal, right); err != nil {
 			return max(poll, again), err
 		}
 	}
-	if err := r.drain(ctx, rec); err != nil {
+	if err := r.submitter().drain(ctx, rec); err != nil {
 		return again, err
 	}
 	held, err := r.holds(rec)
@@ -117,63 +78,119 @@ func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, er
 	if held && !r.due(poll) {
 		return again, nil
 	}
-	began := r.Clock.Now()
+	began := desk.Clock.Now()
 	next, err := r.poll(ctx, rec, held)
 	switch {
 	case rec.Exact:
-		return max(poll-r.Clock.Now().Sub(began), leastGap), err
+		return max(poll-desk.Clock.Now().Sub(began), leastGap), err
 	case transfer.KindOf(err).Waits(), held:
 		poll = min(poll, again)
 	case next > 0:
-		poll = max(min(poll, next), leastGap, 2*r.Clock.Now().Sub(began))
+		poll = max(min(poll, next), leastGap, 2*desk.Clock.Now().Sub(began))
 	}
 	return poll, err
 }
 
-// holds reports whether a monitor is ordered and its last transfer is running. A transfer that the agent has forgotten
-// has ended.
+func (r *runner) submitter() submitter { return submitter{r.book, &r.display} }
+
+// holds reports whether a monitor is ordered and its last transfer is running.
 func (r *runner) holds(rec *record) (bool, error) {
 	if !rec.Ordered {
 		return false, nil
 	}
-	st, err := r.status()
+	st, err := r.book.status()
 	if err != nil || st.Transfer.IsZero() {
 		return false, err
 	}
-	over, err := r.over(st.Transfer)
+	over, err := host{r.book.desk, rec.Principal}.over(st.Transfer)
 	return !over, err
-}
-
-// over reports whether a transfer has ended. A transfer that the agent has forgotten has ended.
-func (m *monitors) over(id transfer.ID) (bool, error) {
-	t, err := m.Status(id)
-	if transfer.KindOf(err) == transfer.KindNotFound {
-		return true, nil
-	}
-	return err == nil && t.State.Final(), err
 }
 
 // due reports whether a poll interval has passed since the last complete poll.
 func (r *runner) due(poll time.Duration) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state.Polled.IsZero() || r.Clock.Now().Sub(r.state.Polled) >= poll
+	last := r.display.picture().Polled
+	return last.IsZero() || r.book.desk.Clock.Now().Sub(last) >= poll
 }
 
-// begin counts a poll.
-func (r *runner) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.polls++
-	r.begun = r.polls
+// poll reads the directory once, and records and submits the triggers that it finds. The error is the reason why it
+// could not do all. next is the time until a waiting file may be complete, or 0 if none waits.
+func (r *runner) poll(ctx context.Context, rec *record, held bool) (next time.Duration, err error) {
+	select {
+	case r.scans <- struct{}{}:
+		defer func() { <-r.scans }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	now, at := r.book.desk.Clock.Now(), host{r.book.desk, rec.Principal}
+	collect := &collector{ctx: ctx, rec: rec, book: r.book, submitter: r.submitter()}
+	p := &poll{rec: rec, host: at, book: r.book, held: held, collect: collect,
+		compare: &comparison{history: r.book.history(), collect: collect, now: now, keeps: keepsGone(r.display.picture().Gone)},
+		maker:   &maker{rec: rec, host: at, now: now, stamps: r.stamps}}
+	if rec.OnQueue() {
+		r.notices.listen(nil)
+		if err := lookAtQueue(ctx, p); err != nil {
+			return 0, err
+		}
+		if err := p.finish(); err != nil {
+			return 0, err
+		}
+		r.polled(p, nil, false)
+		return 0, p.problem
+	}
+	d, err := r.directory(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.look(); err != nil {
+		return 0, err
+	}
+	if err := p.finish(); err != nil {
+		return 0, err
+	}
+	r.polled(p, d.dirs, d.notified())
+	return d.arrived.next, p.problem
+}
+
+// directory prepares a poll of a directory, and counts it.
+func (r *runner) directory(ctx context.Context, p *poll) (d *directoryLook, err error) {
+	d = &directoryLook{ctx: ctx, poll: p, notices: r.notices}
+	if d.match, err = p.rec.matcher(); err != nil {
+		return nil, err
+	}
+	if t := p.rec.TriggerFile; t != nil {
+		if p.maker.form, err = t.form(); err != nil {
+			return nil, err
+		}
+	}
+	now := p.compare.now
+	d.arrived = &arrivals{condition: p.rec.Condition, wanted: time.Duration(p.rec.Settle), seen: &r.seen, notices: r.notices, clock: r.book.desk.Clock, now: now,
+		counts: r.seen.begin(now, time.Duration(p.rec.Poll))}
+	r.notices.begin(r.seen.polls)
+	return d, nil
+}
+
+// polled records the results of a complete poll. watching reports whether notices of the directories are wanted.
+func (r *runner) polled(p *poll, dirs []string, watching bool) {
+	r.seen.forget()
+	if !watching {
+		dirs = nil
+	}
+	r.notices.watch(dirs)
+	r.notices.polled(watching)
+	settling := 0
+	if p.rec.Settle > 0 {
+		settling = len(r.seen.files)
+	}
+	now := r.book.desk.Clock.Now()
+	r.display.polled(Picture{Polled: now, Took: now.Sub(p.compare.now), Matched: p.matched, Gone: p.compare.gone, Skipped: len(p.compare.unread), Watched: watching, Settling: settling})
 }
 
 // rest waits until the next poll is due. It returns earlier if the monitor is changed, or if a file has arrived and gap
 // is over. A change of another monitor does not shorten it.
 func (r *runner) rest(ctx context.Context, rec *record, pause, gap time.Duration) {
-	due := r.Clock.NewTimer(pause)
+	due := r.book.desk.Clock.NewTimer(pause)
 	defer due.Stop()
-	early := r.Clock.NewTimer(gap)
+	early := r.book.desk.Clock.NewTimer(gap)
 	defer early.Stop()
 	wake := (chan struct{})(nil) // nil until gap is over
 	for {
@@ -181,53 +198,15 @@ func (r *runner) rest(ctx context.Context, rec *record, pause, gap time.Duration
 		case <-due.C():
 			return
 		case <-r.changed:
-			if now, err := r.load(); err != nil || rec == nil || now == nil || now.Generation != rec.Generation {
+			if now, err := r.book.load(); err != nil || rec == nil || now == nil || now.Generation != rec.Generation {
 				return
 			}
 		case <-ctx.Done():
 			return
 		case <-early.C():
-			wake = r.wake
+			wake = r.notices.wake
 		case <-wake:
 			return
 		}
 	}
-}
-
-// tell records the result of a turn. It logs the beginning and the end of a problem once each.
-func (r *runner) tell(rec *record, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	was, now := r.state.Problem, transfer.AsError(err)
-	r.state.State = StateWatching
-	switch {
-	case rec != nil && rec.Paused:
-		r.state.State = StatePaused
-	case err != nil:
-		r.state.State = StateWaiting
-	}
-	r.state.Problem = now
-	switch {
-	case now == nil && was == nil:
-	case now == nil:
-		r.state.Since = time.Time{}
-		r.Log.Info("monitor goes on", "monitor", r.name)
-	case was == nil || was.Kind != now.Kind:
-		r.state.Since = r.Clock.Now()
-		r.Log.Warn("monitor waits", "monitor", r.name, "error", err)
-	}
-}
-
-// picture returns the state of the monitor.
-func (r *runner) picture() Picture {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state
-}
-
-// listen sets the names that cause a poll at once; nil: none.
-func (r *runner) listen(wanted func(name string) bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.wanted = wanted
 }

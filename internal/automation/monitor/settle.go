@@ -4,8 +4,8 @@ import (
 	"path"
 	"time"
 
-	"ferry/internal/place/local/walk"
-	"ferry/internal/sys/wake"
+	"ferry/internal/place"
+	"ferry/internal/sys/clock"
 )
 
 // maxSightings is the number of files that may wait, in memory, until they are unchanged; others begin when there is
@@ -28,117 +28,92 @@ type sighting struct {
 	whole bool      // a notification has shown that the file was complete when it got its name
 }
 
-// sight returns the sighting of a file in a state, or nil if there is no room for another one.
-func (p *poll) sight(key string, is identity) *sighting {
-	s := p.sightings.files[key]
-	switch {
-	case s == nil && len(p.sightings.files) >= maxSightings:
-		return nil
-	case s == nil:
-		if p.sightings.files == nil {
-			p.sightings.files = map[string]*sighting{}
-		}
-		s = &sighting{identity: is, since: p.Clock.Now()}
-		p.sightings.files[key] = s
-	case s.identity != is:
-		*s = sighting{identity: is, since: p.Clock.Now()}
-	case p.counts:
-		s.same++
+// begin counts a poll. It counts for the condition unchanged if an interval has passed since the last poll that
+// counted.
+func (s *sightings) begin(now time.Time, interval time.Duration) (counts bool) {
+	s.polls++
+	if counts = s.counted.IsZero() || now.Sub(s.counted) >= interval; counts {
+		s.counted = now
 	}
-	s.poll = p.polls
-	return s
+	return counts
 }
 
-// unchanged reports whether a file was the same at wanted polls after the first.
-func (p *poll) unchanged(key string, is identity, wanted int64) bool {
-	s := p.sight(key, is)
-	return s != nil && s.same >= wanted
+// forget forgets the files that the latest poll has not seen: they are gone, or have triggered.
+func (s *sightings) forget() {
+	for key, one := range s.files {
+		if one.poll != s.polls {
+			delete(s.files, key)
+		}
+	}
+}
+
+// see returns the sighting of a file in a state, or nil if there is no room for another one. again counts the poll.
+func (s *sightings) see(key string, is identity, now time.Time, again bool) *sighting {
+	one := s.files[key]
+	switch {
+	case one == nil && len(s.files) >= maxSightings:
+		return nil
+	case one == nil:
+		if s.files == nil {
+			s.files = map[string]*sighting{}
+		}
+		one = &sighting{identity: is, since: now}
+		s.files[key] = one
+	case one.identity != is:
+		*one = sighting{identity: is, since: now}
+	case again:
+		one.same++
+	}
+	one.poll = s.polls
+	return one
+}
+
+// arrivals decides in one poll which files are complete and meet the condition.
+type arrivals struct {
+	condition Condition
+	wanted    time.Duration // settle time
+	seen      *sightings
+	notices   *listener
+	clock     clock.Clock
+	now       time.Time     // beginning of the poll
+	counts    bool          // see sightings.begin
+	next      time.Duration // time until the first waiting file may be complete; 0: none waits
+}
+
+// meets reports whether a file meets the condition.
+func (a *arrivals) meets(key string, f *place.Found, is identity) bool {
+	switch c := a.condition; {
+	case c.Kind == ConditionUnchanged:
+		one := a.see(key, is)
+		return one != nil && one.same >= c.Value
+	case c.Kind == ConditionSize && is.size < c.Value:
+		return false
+	}
+	return a.settled(key, f, is)
+}
+
+func (a *arrivals) see(key string, is identity) *sighting {
+	return a.seen.see(key, is, a.clock.Now(), a.counts)
 }
 
 // settled reports whether a file is complete. Either it was the same at two polls that are at least the monitor's
 // settle time apart. Or a notification has shown that it was complete when it got its name, and that it was not written
 // to since.
-func (p *poll) settled(key string, f *walk.Found, is identity) bool {
-	wanted := time.Duration(p.rec.Settle)
-	if wanted == 0 {
+func (a *arrivals) settled(key string, f *place.Found, is identity) bool {
+	if a.wanted == 0 {
 		return true
 	}
-	s := p.sight(key, is)
-	if s == nil {
+	one := a.see(key, is)
+	if one == nil {
 		return false
 	}
-	s.whole = s.whole || p.cameWhole(f)
-	left := wanted - p.now.Sub(s.since)
-	if s.whole || left <= 0 {
+	one.whole = one.whole || a.notices.cameWhole(path.Join(f.In, path.Base(string(f.Path))))
+	left := a.wanted - a.now.Sub(one.since)
+	if one.whole || left <= 0 {
 		return true
 	}
-	if p.next == 0 || left < p.next {
-		p.next = left
+	if a.next == 0 || left < a.next {
+		a.next = left
 	}
 	return false
-}
-
-// cameWhole reports whether a file that was just examined was moved to its name and not written to between the move and
-// the examination. It first reads the notices of the time before.
-func (p *poll) cameWhole(f *walk.Found) bool {
-	at := path.Join(f.In, path.Base(string(f.Path)))
-	if p.watcher == nil || !p.isMarked(at) {
-		return false
-	}
-	p.watcher.CatchUp()
-	return p.isMarked(at)
-}
-
-func (r *runner) isMarked(at string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.moved[at]
-	return ok
-}
-
-// forgetMoved forgets the files that were moved before the poll began, because the poll has seen them. If the
-// directories are not watched any more, it forgets all files. r.mu is held.
-func (r *runner) forgetMoved(watching bool) {
-	for at, when := range r.moved {
-		if !watching || when < r.begun {
-			delete(r.moved, at)
-		}
-	}
-}
-
-// A notice is an event of a name in a directory.
-type notice int
-
-const (
-	noticeClosed  notice = iota // the file was closed after writing
-	noticeMoved                 // a file was moved to the name
-	noticeTouched               // the file was made, written to, removed or moved away
-	noticeMade                  // a directory was made there, or moved to the name
-	noticeLost                  // notices were lost: any event may have happened to any name
-)
-
-// came handles a notice of a name in a directory from the watcher.
-func (r *runner) came(dir, name string, is notice) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := path.Join(dir, name)
-	switch is {
-	case noticeLost:
-		clear(r.moved)
-	case noticeTouched:
-		delete(r.moved, at)
-		return
-	case noticeMade:
-		if at == r.awaited {
-			wake.Up(r.wake)
-		}
-		return
-	}
-	if r.wanted == nil || is != noticeLost && !r.wanted(name) {
-		return
-	}
-	if is == noticeMoved && len(r.moved) < maxSightings {
-		r.moved[at] = r.begun
-	}
-	wake.Up(r.wake)
 }

@@ -61,7 +61,7 @@ func TestSettle(t *testing.T) {
 		b.expect("[x:1]")
 		pass(time.Minute)
 		b.expect("[x:1]")
-		if n := len(b.m.all["M"].sightings.files); n != 0 {
+		if n := len(b.m.all["M"].seen.files); n != 0 {
 			t.Errorf("%d files are in memory", n)
 		}
 	})
@@ -109,7 +109,7 @@ func TestMovedIsTakenAtOnce(t *testing.T) {
 		b.expect("[told:1]")
 		pass(200 * time.Millisecond)
 		b.expect("[told:1 untold:1 written:1]")
-		if n := len(b.m.all["M"].moved); n != 0 {
+		if n := len(b.m.all["M"].notices.moved); n != 0 {
 			t.Errorf("%d names are in memory", n)
 		}
 	})

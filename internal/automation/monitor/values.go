@@ -8,20 +8,21 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ferry/internal/place/local/walk"
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
 // A file is a file that triggers, or messages of a queue that trigger.
 type file struct {
-	walk.Found
-	queue  transfer.QueueName // of messages; empty: it is a file
-	group  string             // of messages; empty: they have none
-	bytes  int64              // of messages
-	picked transfer.Path      // of messages: the path that selects them
-	after  uint64             // of messages of no group: the number before them
-	tries  int                // of messages: number of their failed transfers
-	waits  bool               // of messages: the last transfer has failed, and the next one comes later
+	place.Found
+	version transfer.Version   // of a file
+	queue   transfer.QueueName // of messages; empty: it is a file
+	group   string             // of messages; empty: they have none
+	bytes   int64              // of messages
+	picked  transfer.Path      // of messages: the path that selects them
+	after   uint64             // of messages of no group: the number before them
+	tries   int                // of messages: number of their failed transfers
+	waits   bool               // of messages: the last transfer has failed, and the next one comes later
 }
 
 // isFile reports whether f is a file of a directory.

@@ -23,8 +23,8 @@ type inotify struct {
 	reading sync.Mutex // held from the reading of events until they are passed on, so that they keep their order
 	buf     []byte
 	mu      sync.Mutex
-	told    map[int32]map[*runner]string // by watch: the directory of each
-	of      map[*runner]map[string]int32
+	told    map[int32]map[*listener]string // by watch: the directory of each
+	of      map[*listener]map[string]int32
 }
 
 // newWatcher returns nil if the system has no room for an instance: then only polls find files.
@@ -33,13 +33,13 @@ func newWatcher() watcher {
 	if err != nil {
 		return nil
 	}
-	return &inotify{f: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), told: map[int32]map[*runner]string{}, of: map[*runner]map[string]int32{}}
+	return &inotify{f: os.NewFile(uintptr(fd), "inotify"), buf: make([]byte, 64<<10), told: map[int32]map[*listener]string{}, of: map[*listener]map[string]int32{}}
 }
 
-func (n *inotify) Watch(r *runner, dirs []string) {
+func (n *inotify) Watch(l *listener, dirs []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	has := n.of[r]
+	has := n.of[l]
 	wants := map[string]int32{}
 	for _, dir := range dirs {
 		// Requested again each time: the path may lead to another directory by now, and for the same one the result is
@@ -54,23 +54,23 @@ func (n *inotify) Watch(r *runner, dirs []string) {
 		}
 		wants[dir] = int32(wd)
 		if n.told[int32(wd)] == nil {
-			n.told[int32(wd)] = map[*runner]string{}
+			n.told[int32(wd)] = map[*listener]string{}
 		}
-		n.told[int32(wd)][r] = dir
+		n.told[int32(wd)][l] = dir
 	}
 	for dir, wd := range has {
 		if wants[dir] != wd {
-			n.drop(r, wd)
+			n.drop(l, wd)
 		}
 	}
-	if n.of[r] = wants; len(wants) == 0 {
-		delete(n.of, r)
+	if n.of[l] = wants; len(wants) == 0 {
+		delete(n.of, l)
 	}
 }
 
-// drop ends the notices of a directory for a runner.
-func (n *inotify) drop(r *runner, wd int32) {
-	delete(n.told[wd], r)
+// drop ends the notices of a directory for a listener.
+func (n *inotify) drop(l *listener, wd int32) {
+	delete(n.told[wd], l)
 	if len(n.told[wd]) > 0 {
 		return
 	}
@@ -124,7 +124,7 @@ func (n *inotify) take(fd int) error {
 	}
 }
 
-// tell passes events on. If some were lost, it tells every runner.
+// tell passes events on. If some were lost, it tells every listener.
 func (n *inotify) tell(b []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,8 +139,8 @@ func (n *inotify) tell(b []byte) {
 		is := noticeTouched
 		switch {
 		case mask&unix.IN_Q_OVERFLOW != 0:
-			for r := range n.of {
-				r.came("", "", noticeLost)
+			for l := range n.of {
+				l.came("", "", noticeLost)
 			}
 			continue
 		case mask&unix.IN_IGNORED != 0:
@@ -155,8 +155,8 @@ func (n *inotify) tell(b []byte) {
 		case mask&unix.IN_MOVED_TO != 0:
 			is = noticeMoved
 		}
-		for r, dir := range n.told[wd] {
-			r.came(dir, name, is)
+		for l, dir := range n.told[wd] {
+			l.came(dir, name, is)
 		}
 	}
 }

@@ -27,14 +27,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A file that is closed after writing, or moved in, wakes the runner. One that is being written does not. A runner that
+// A file that is closed after writing, or moved in, wakes the listener. One that is being written does not. A listener that
 // does not watch any more is not woken.
 func TestWatch(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	w := startWatching(t)
 	names := make(chan string, 10)
-	listens := func(prefix string) *runner {
-		r := newRunner(nil, "m", w)
+	listens := func(prefix string) *listener {
+		r := newListener(w)
 		r.listen(func(name string) bool { names <- prefix + name; return true })
 		return r
 	}
@@ -76,7 +76,7 @@ func TestWatch(t *testing.T) {
 func TestWatchOfMovedFiles(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	w := startWatching(t)
-	r := newRunner(nil, "m", w)
+	r := newListener(w)
 	r.listen(func(string) bool { return true })
 	w.Watch(r, []string{dir})
 	path := filepath.Join(dir, "x")
@@ -114,14 +114,14 @@ func TestWatchOfMovedFiles(t *testing.T) {
 	}
 }
 
-// TestWatchOfADirectoryThatIsMissing: a directory that is made, or moved in, wakes the runner that waits for it.
+// TestWatchOfADirectoryThatIsMissing: a directory that is made, or moved in, wakes the listener that waits for it.
 func TestWatchOfADirectoryThatIsMissing(t *testing.T) {
 	dir, w := t.TempDir(), startWatching(t)
 	for _, appear := range []func(string) error{
 		func(at string) error { return os.Mkdir(at, 0o755) },
 		func(at string) error { return os.Rename(t.TempDir(), at) },
 	} {
-		r := newRunner(nil, "m", w)
+		r := newListener(w)
 		r.awaited = filepath.Join(dir, "in")
 		w.Watch(r, []string{dir})
 		must(t, os.Mkdir(filepath.Join(dir, "other"), 0o755))

@@ -74,24 +74,42 @@ func TestOccurrences(t *testing.T) {
 // In a year, in zones with changes of the clock, a daily occurrence is once on each date: when the clock first shows
 // its time or, where it does not, the first time after it. The test checks all minutes of the year.
 func TestOnceADay(t *testing.T) {
+	clocks := []string{"00:00", "01:45", "02:00", "02:15", "02:30", "03:00"}
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana"} {
-		for _, clock := range []string{"00:00", "01:45", "02:00", "02:15", "02:30", "03:00"} {
-			times := plan(t, "2026-01-01T12:00:00Z", Words{At: clock, Every: "1d", Zone: zone, Count: 365})
-			day := map[string]time.Time{} // by date: when its time is
-			for at := times.Start; at.Before(times.Start.AddDate(1, 0, 3)); at = at.Add(time.Minute) {
-				local := at.In(times.zone)
-				date := local.Format(time.DateOnly)
-				if _, seen := day[date]; !seen && local.Format("15:04") >= clock {
-					day[date] = at
+		var all []*Times
+		var days []map[time.Time]time.Time // by the clock and the date: when its time is
+		var minutes []int                  // of the day, by the clock
+		for _, clock := range clocks {
+			all, days = append(all, plan(t, "2026-01-01T12:00:00Z", Words{At: clock, Every: "1d", Zone: zone, Count: 365})), append(days, map[time.Time]time.Time{})
+			at, err := time.Parse("15:04", clock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			minutes = append(minutes, at.Hour()*60+at.Minute())
+		}
+		begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		end, last := begin.AddDate(1, 0, 4), make([]time.Time, len(clocks)) // the date that each clock has found last
+		for at := begin; at.Before(end); at = at.Add(time.Minute) {
+			local := at.In(all[0].zone)
+			minute := local.Hour()*60 + local.Minute()
+			date := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
+			for n := range days {
+				if minute >= minutes[n] && !last[n].Equal(date) {
+					last[n] = date
+					if _, seen := days[n][date]; !seen {
+						days[n][date] = at
+					}
 				}
 			}
-			date := times.wall
-			for n := range int64(365) {
-				at, ok := times.At(n)
-				if want := day[date.Format(time.DateOnly)]; !ok || !at.Equal(want) {
-					t.Errorf("%s, %s: occurrence %d is at %s, not %s", zone, clock, n, at, want)
+		}
+		for n, times := range all {
+			year, month, first := times.wall.Date()
+			for k := range int64(365) {
+				at, ok := times.At(k)
+				date := time.Date(year, month, first+int(k), 0, 0, 0, 0, time.UTC)
+				if want := days[n][date]; !ok || !at.Equal(want) {
+					t.Errorf("%s, %s: occurrence %d is at %s, not %s", zone, clocks[n], k, at, want)
 				}
-				date = date.AddDate(0, 0, 1)
 			}
 		}
 	}

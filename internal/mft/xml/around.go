@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/mft/xml/tree"
 	"ferry/internal/transfer"
 )
 
@@ -78,7 +79,7 @@ func (t *Transfer) takeAround(q *transfer.Request) error {
 			case c.Size:
 				n, err := strconv.ParseInt(c.Value, 10, 32)
 				if err != nil {
-					return malformed("has a <fileSize> with a value that is no number of bytes: %.40q", c.Value)
+					return tree.Malformed("has a <fileSize> with a value that is no number of bytes: %.40q", c.Value)
 				}
 				one.When, one.Size = transfer.TriggerSize, n*sizeUnits[c.Units]
 			case c.Comparison == "!=":
@@ -115,7 +116,7 @@ func codesOf(s string) (transfer.Codes, error) {
 		n, err := strconv.ParseInt(digits, 10, 32)
 		op := term[:len(term)-len(digits)]
 		if err != nil || n < 0 || len(op) > 1 || op == "<" && n == 0 || op == ">" && n == maxCode {
-			return "", malformed("has a successRC that is malformed: %.80q", s)
+			return "", tree.Malformed("has a successRC that is malformed: %.80q", s)
 		}
 		below, above := "0-"+strconv.FormatInt(n-1, 10), strconv.FormatInt(n+1, 10)+"-"+strconv.Itoa(maxCode)
 		switch {

@@ -1,14 +1,13 @@
 package xml
 
 import (
-	"bytes"
 	"encoding/xml"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"ferry/internal/mft/xml/tree"
 	"ferry/internal/transfer"
 )
 
@@ -35,7 +34,7 @@ func (d *Document) XML() ([]byte, error) {
 }
 
 func (w *writer) request(t *Transfer, id string) {
-	w.open("request", "version", writtenVersion, "xmlns:ferry", ferrySpace, "ferry:id", id)
+	w.open("request", "version", writtenVersion, "xmlns:ferry", tree.FerrySpace, "ferry:id", id)
 	w.open("managedTransfer")
 	w.originator(t.Originator)
 	w.schedule(t.Schedule)
@@ -70,7 +69,7 @@ func (w *writer) job(name string) {
 const monitorVersion = "5.00"
 
 func (w *writer) monitor(m *Monitor) {
-	w.open("monitor:monitor", "xmlns:monitor", monitorSpace, "version", monitorVersion, "overwrite", when(m.Overwrite, "true"))
+	w.open("monitor:monitor", "xmlns:monitor", tree.MonitorSpace, "version", monitorVersion, "overwrite", when(m.Overwrite, "true"))
 	w.leaf("name", m.Name)
 	w.leaf("pollInterval", strconv.Itoa(m.Poll), "units", m.PollUnits)
 	w.empty("batch", "maxSize", strconv.Itoa(m.Batch))
@@ -129,88 +128,6 @@ func (w *writer) condition(c *Condition) {
 	w.close(c.Kind)
 	w.close("condition")
 }
-
-// pairs writes keys with their values, if there are any.
-func (w *writer) pairs(list, one string, of map[string]string) {
-	if len(of) == 0 {
-		return
-	}
-	w.open(list)
-	for _, k := range slices.Sorted(maps.Keys(of)) {
-		w.leaf(one, of[k], "key", k)
-	}
-	w.close(list)
-}
-
-// A writer writes elements, indented. It keeps the first error.
-type writer struct {
-	b     bytes.Buffer
-	depth int
-	err   error
-}
-
-// speakable reports whether XML can contain a text.
-func speakable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
-	})
-}
-
-func (w *writer) escape(s string) {
-	if !speakable(s) && w.err == nil {
-		w.err = cannot("%s: XML holds only printable characters of Unicode", transfer.Path(s))
-	}
-	xml.EscapeText(&w.b, []byte(s))
-}
-
-// tag begins an element with the attributes that have a value.
-func (w *writer) tag(name string, attrs []string) {
-	w.b.WriteString(strings.Repeat("  ", w.depth) + "<" + name)
-	for n := 0; n < len(attrs); n += 2 {
-		if attrs[n+1] != "" {
-			w.b.WriteString(" " + attrs[n] + `="`)
-			w.escape(attrs[n+1])
-			w.b.WriteString(`"`)
-		}
-	}
-}
-
-func (w *writer) open(name string, attrs ...string) {
-	w.tag(name, attrs)
-	w.b.WriteString(">\n")
-	w.depth++
-}
-
-func (w *writer) close(name string) {
-	w.depth--
-	w.b.WriteString(strings.Repeat("  ", w.depth) + "</" + name + ">\n")
-}
-
-func (w *writer) empty(name string, attrs ...string) {
-	w.tag(name, attrs)
-	w.b.WriteString("/>\n")
-}
-
-func (w *writer) leaf(name, text string, attrs ...string) {
-	if lines(text) != text && w.err == nil {
-		w.err = cannot("%s: it begins or ends with a line end", transfer.Path(text))
-	}
-	w.tag(name, attrs)
-	w.b.WriteString(">")
-	w.escape(text)
-	w.b.WriteString("</" + name + ">\n")
-}
-
-// when returns a word if a condition holds, and otherwise "".
-func when(is bool, word string) string {
-	if is {
-		return word
-	}
-	return ""
-}
-
-// count returns a number above 0 as text, and otherwise "".
-func count(n int) string { return when(n > 0, strconv.Itoa(n)) }
 
 func (w *writer) schedule(s *Schedule) {
 	if s == nil {

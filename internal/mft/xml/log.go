@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"ferry/internal/mft/xml/tree"
 	placequeue "ferry/internal/place/queue"
 	"ferry/internal/transfer"
 )
@@ -184,7 +185,7 @@ func (w *writer) status(code int, text string) {
 
 // said returns a text in a form that XML can contain.
 func said(s string) string {
-	if speakable(s) && lines(s) == s {
+	if speakable(s) && tree.Lines(s) == s {
 		return s
 	}
 	return transfer.Path(s).String()

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"ferry/internal/content/codepage"
+	"ferry/internal/mft/xml/tree"
 	placequeue "ferry/internal/place/queue"
 	"ferry/internal/transfer"
 )
@@ -35,78 +36,6 @@ const (
 	delimiterText    = "text"    // of a source: a text, with Java's escapes
 	delimiterPattern = "pattern" // of a destination: a regular expression
 )
-
-// queue reads the queue of a source or a destination; nil if there is none.
-func (r *documentReader) queue(e *element) *Queue {
-	at := r.sub(e, "queue")
-	if at == nil {
-		return nil
-	}
-	q := &Queue{Attributes: map[string]string{}}
-	for _, name := range queueWords {
-		v := r.attr(at, name)
-		if name == "delimiter" {
-			v = r.raw(at, name)
-		}
-		if v != "" {
-			q.Attributes[name] = v
-		}
-	}
-	if v := r.ours(at, "delimiter-at"); v != "" {
-		q.Attributes[delimiterAt] = v
-	}
-	r.queueValues(at, e.name == "source")
-	replace := r.raw(at, "ferry:replace") // of a destination, which has it
-	if e.name == "source" && replace != "" {
-		r.bad(at, "replace of <queue> has no meaning in a <source>")
-	}
-	q.Name = blank(r.text(at))
-	if _, manager, is := strings.Cut(q.Name, "@"); is {
-		r.doc.Ignored = append(r.doc.Ignored, "@"+manager+" of <queue>: queues are those of the agent's own queue manager")
-	}
-	for _, name := range []string{"setMqProps", "unrecognisedCodePage"} {
-		if v := q.Attributes[name]; v != "" && !strings.EqualFold(v, "false") {
-			r.doc.Ignored = append(r.doc.Ignored, name+" of <queue>")
-		}
-	}
-	if strings.EqualFold(q.Attributes["persistent"], "false") {
-		r.doc.Ignored = append(r.doc.Ignored, "persistent of <queue>: messages are kept on disk")
-	}
-	return q
-}
-
-// queueValues refuses unknown values, and values that belong to the other end.
-func (r *documentReader) queueValues(at *element, source bool) {
-	r.word(at, "persistent", "", "true", "false", "qdef")
-	r.word(at, "EOL", "", "lf", "crlf", "nl")
-	r.word(at, "unrecognisedCodePage", "", "fail", "binary")
-	r.word(at, "delimiterPosition", "", "prefix", "postfix")
-	r.truth(at, "setMqProps", false)
-	r.truth(at, "includeDelimiterInFile", true)
-	types := []string{"", delimiterBinary, delimiterText}
-	if !source {
-		types = []string{"", delimiterBinary, delimiterSize, delimiterPattern}
-	}
-	kind := r.word(at, "delimiterType", types...)
-	if (kind == "") != (r.raw(at, "delimiter") == "") {
-		r.bad(at, "<queue> has one of delimiter and delimiterType; both are needed")
-	}
-	groups := r.truth(at, "useGroups", false)
-	waits, keeps := r.number(at, "waitTime", 0, 0, 1<<31-1), r.truth(at, "includeDelimiterInMessage", false)
-	id, place := r.attr(at, "groupId"), r.ours(at, "delimiter-at")
-	for name, wrong := range map[string]bool{"includeDelimiterInMessage": source && keeps, "useGroups": !source && groups, "groupId": !source && id != "",
-		"waitTime": !source && waits > 0, delimiterAt: !source && place != ""} {
-		if wrong {
-			r.bad(at, "%s of <queue> has no meaning in a <%s>", name, map[bool]string{true: "source", false: "destination"}[source])
-		}
-	}
-	switch {
-	case source && id != "" && !groups:
-		r.bad(at, `groupId of <queue> needs useGroups="true"`)
-	case place != "" && place != placequeue.AtBetween:
-		r.bad(at, "%s=%.40q of <queue> is unknown; it is %s", delimiterAt, place, placequeue.AtBetween)
-	}
-}
 
 func (q *Queue) truth(name string) bool {
 	v := strings.ToLower(q.Attributes[name])
@@ -158,7 +87,7 @@ func (q *Queue) address() (a placequeue.Address, err error) {
 		return a, nil
 	}
 	if a.Queue, err = transfer.ParseQueueName(name); err != nil {
-		return a, malformed("has a <queue> that Ferry cannot have: %w", err)
+		return a, tree.Malformed("has a <queue> that Ferry cannot have: %w", err)
 	}
 	return a, nil
 }
@@ -174,7 +103,7 @@ func (q *Queue) location(a *placequeue.Address) (l transfer.Location, err error)
 		return l, nil
 	}
 	if _, err := placequeue.Of(l); err != nil {
-		return l, malformed("has a <queue> that cannot be used: %w", err)
+		return l, tree.Malformed("has a <queue> that cannot be used: %w", err)
 	}
 	return l, nil
 }
@@ -222,7 +151,7 @@ func (q *Queue) to() (l transfer.Location, err error) {
 		a.Split.Delimiter, err = q.delimiter()
 	}
 	if err != nil {
-		return l, malformed("has a <queue> that cannot be used: %w", err)
+		return l, tree.Malformed("has a <queue> that cannot be used: %w", err)
 	}
 	if kind != delimiterSize && q.truth("includeDelimiterInMessage") {
 		a.Split.Keep = placequeue.KeepBefore
@@ -246,7 +175,7 @@ func (q *Queue) delimiter() (d []byte, err error) {
 		return []byte(text), nil
 	}
 	if !hexBytes.MatchString(given) {
-		return nil, malformed("has the delimiter %.80q of a <queue>, which is malformed", given).WithHint("write its bytes as x0D,x0A")
+		return nil, tree.Malformed("has the delimiter %.80q of a <queue>, which is malformed", given).WithHint("write its bytes as x0D,x0A")
 	}
 	return hex.DecodeString(strings.NewReplacer("x", "", ",", "").Replace(given))
 }
@@ -279,16 +208,16 @@ func unescaped(s string) (string, error) {
 		case len(s) >= 5 && s[0] == 'u':
 			unit, err := hex.DecodeString(s[1:5])
 			if err != nil {
-				return "", malformed("has a delimiter with the escape \\%.5s, which is malformed", s)
+				return "", tree.Malformed("has a delimiter with the escape \\%.5s, which is malformed", s)
 			}
 			c := rune(unit[0])<<8 | rune(unit[1])
 			if 0xd800 <= c && c < 0xe000 {
-				return "", malformed("has a delimiter with half a character, \\%.5s", s)
+				return "", tree.Malformed("has a delimiter with half a character, \\%.5s", s)
 			}
 			b.WriteRune(c)
 			s = s[5:]
 		default:
-			return "", malformed("has a delimiter with the escape \\%.1s, which is unknown", s).WithHint(`write a backslash as \\`)
+			return "", tree.Malformed("has a delimiter with the escape \\%.1s, which is unknown", s).WithHint(`write a backslash as \\`)
 		}
 	}
 	return b.String(), nil

@@ -9,6 +9,7 @@ import (
 	"ferry/internal/content/conversion"
 	"ferry/internal/content/record"
 	"ferry/internal/flow"
+	"ferry/internal/mft/xml/tree"
 	"ferry/internal/place/location"
 	"ferry/internal/transfer"
 )
@@ -63,10 +64,10 @@ func (d *Document) Request(id transfer.ID) (*transfer.Request, error) {
 		return nil, err
 	}
 	if d.Template != nil {
-		return nil, malformed("is a template, and not a transfer").WithHint("`ferry import` makes a template of it")
+		return nil, tree.Malformed("is a template, and not a transfer").WithHint("`ferry import` makes a template of it")
 	}
 	if d.Transfer == nil {
-		return nil, malformed("asks for no transfer")
+		return nil, tree.Malformed("asks for no transfer")
 	}
 
 	t := d.Transfer
@@ -149,7 +150,7 @@ func (s *Set) takeOwn(q *transfer.Request) (err error) {
 		q.Rate, err = flow.ParseRate(v)
 	}
 	if err != nil {
-		return malformed("has an attribute of Ferry's that is malformed: %w", err)
+		return tree.Malformed("has an attribute of Ferry's that is malformed: %w", err)
 	}
 	return nil
 }
@@ -233,7 +234,7 @@ func (i *Item) request() (transfer.RequestItem, error) {
 	if i.Mode != transfer.ModeText {
 		for _, w := range []struct{ name, value string }{{"encoding of the source", it.FromEncoding}, {"encoding of the destination", it.ToEncoding}, {"EOL", it.EOL}, {"EOL", i.Source.File.EOL}} {
 			if w.value != "" {
-				return it, malformed("at line %d: the item says %s %.40q, and is not in mode text", i.line, w.name, w.value).WithHint(`write mode="text", or leave it out`)
+				return it, tree.Malformed("at line %d: the item says %s %.40q, and is not in mode text", i.line, w.name, w.value).WithHint(`write mode="text", or leave it out`)
 			}
 		}
 	}
@@ -245,7 +246,7 @@ func (i *Item) request() (transfer.RequestItem, error) {
 
 	switch dir, name := path.Split(p); {
 	case strings.ContainsAny(dir, "*?"), name == "**":
-		return it, malformed("at line %d: the source %s has a wildcard in a directory and recursive=\"true\"", i.Source.File.line, it.Source).
+		return it, tree.Malformed("at line %d: the source %s has a wildcard in a directory and recursive=\"true\"", i.Source.File.line, it.Source).
 			WithHint(`as-given="true" of urn:ferry in <file> takes it as "ferry send" does`)
 	case strings.ContainsAny(name, "*?"):
 		it.Source, it.Recursive = transfer.Match(transfer.Path(dir+"**/"+name)), false

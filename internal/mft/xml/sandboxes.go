@@ -1,5 +1,7 @@
 package xml
 
+import "ferry/internal/mft/xml/tree"
+
 // maxSandboxes is the largest number of sandboxes in a file, and of patterns in all of them.
 const maxSandboxes = 4000
 
@@ -27,59 +29,59 @@ type AreaPattern struct {
 
 // ParseSandboxes parses a UserSandboxes.xml. Its errors are those of Parse.
 func ParseSandboxes(data []byte) ([]Sandbox, error) {
-	root, err := parse(data)
+	root, err := tree.Parse(data)
 	if err != nil {
 		return nil, err
 	}
-	if root.name != "userSandboxes" {
-		return nil, malformed("begins with <%.60s>; sandboxes begin with <userSandboxes>", root.name)
+	if root.Name != "userSandboxes" {
+		return nil, tree.Malformed("begins with <%.60s>; sandboxes begin with <userSandboxes>", root.Name)
 	}
 	r := &sandboxReader{}
-	agent := r.must(root, "agent")
+	agent := r.Must(root, "agent")
 	var all []Sandbox
-	for _, e := range r.subs(agent, "sandbox") {
-		s := Sandbox{Line: e.line, User: r.need(e, "user"), Regex: r.word(e, "userPattern", "wildcard", "regex") == "regex",
+	for _, e := range r.Subs(agent, "sandbox") {
+		s := Sandbox{Line: e.Line, User: r.Need(e, "user"), Regex: r.Word(e, "userPattern", "wildcard", "regex") == "regex",
 			Read: r.area(e, "read"), Write: r.area(e, "write")}
-		r.done(e)
+		r.Done(e)
 		all = append(all, s)
 		if r.count++; r.count > maxSandboxes {
-			r.bad(e, "there are more than %d sandboxes and patterns, the limit", maxSandboxes)
+			r.Bad(e, "there are more than %d sandboxes and patterns, the limit", maxSandboxes)
 			break
 		}
 	}
-	r.done(agent)
-	r.done(root)
-	return all, r.err
+	r.Done(agent)
+	r.Done(root)
+	return all, r.Err
 }
 
 type sandboxReader struct {
-	reader
+	tree.Reader
 	count int
 }
 
 // area reads an element of a sandbox. A missing element allows nothing.
-func (r *sandboxReader) area(e *element, name string) (a Area) {
-	at := r.sub(e, name)
+func (r *sandboxReader) area(e *tree.Element, name string) (a Area) {
+	at := r.Sub(e, name)
 	if at == nil {
 		return a
 	}
 	a.Include, a.Exclude = r.patterns(at, "include"), r.patterns(at, "exclude")
-	r.done(at)
+	r.Done(at)
 	return a
 }
 
-func (r *sandboxReader) patterns(e *element, name string) (all []AreaPattern) {
-	for _, p := range r.subs(e, name) {
-		kind := r.attr(p, "type")
+func (r *sandboxReader) patterns(e *tree.Element, name string) (all []AreaPattern) {
+	for _, p := range r.Subs(e, name) {
+		kind := r.Attr(p, "type")
 		if kind == "" {
 			kind = "file"
 		}
-		text := r.raw(p, "name") // as it is: a name of a file may end in a blank
+		text := r.Raw(p, "name") // as it is: a name of a file may end in a blank
 		if text == "" {
-			r.bad(p, "<%s> has no attribute name", p.name)
+			r.Bad(p, "<%s> has no attribute name", p.Name)
 		}
-		all = append(all, AreaPattern{Line: p.line, Name: text, Type: kind})
-		r.done(p)
+		all = append(all, AreaPattern{Line: p.Line, Name: text, Type: kind})
+		r.Done(p)
 	}
 	r.count += len(all)
 	return all

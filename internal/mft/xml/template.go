@@ -1,6 +1,9 @@
 package xml
 
-import "ferry/internal/transfer"
+import (
+	"ferry/internal/mft/xml/tree"
+	"ferry/internal/transfer"
+)
 
 // A Template is a transferTemplate, as fteListTemplates -x writes it: a transfer with a name, to be submitted
 // repeatedly. Its files are those of a managedTransfer; the agents are in elements of their own.
@@ -9,34 +12,34 @@ type Template struct {
 	Transfer *Transfer
 }
 
-func (r *documentReader) template(e *element) *Template {
-	r.attr(e, "id")
+func (r *documentReader) template(e *tree.Element) *Template {
+	r.Attr(e, "id")
 	t := &Transfer{Job: r.job(e), Schedule: r.schedule(e), Trigger: r.trigger(e), Source: r.named(e, "sourceAgentName"), Destination: r.named(e, "destinationAgentName")}
 	for _, name := range []string{"sourceAgentQMgr", "destinationAgentQMgr"} {
-		if r.textOf(e, name) != "" {
+		if r.TextOf(e, name) != "" {
 			r.doc.Ignored = append(r.doc.Ignored, "<"+name+">")
 		}
 	}
-	files := r.must(e, "fileSpecs")
+	files := r.Must(e, "fileSpecs")
 	t.Set = Set{Recovery: -1, Meta: r.meta(e), Items: r.items(files),
 		Programs: Programs{r.program(e, "preSourceCall"), r.program(e, "postSourceCall"), r.program(e, "preDestinationCall"), r.program(e, "postDestinationCall")}}
-	r.done(files)
-	if at := r.sub(e, "priority"); at != nil {
-		t.Set.Priority = r.figure(at, "the priority", blank(r.text(at)), 0, 0, 9)
+	r.Done(files)
+	if at := r.Sub(e, "priority"); at != nil {
+		t.Set.Priority = r.Figure(at, "the priority", tree.Blank(r.Text(at)), 0, 0, 9)
 	}
-	if at := r.sub(e, "recoveryTimeout"); at != nil {
-		t.Set.Recovery = r.figure(at, "the recoveryTimeout", blank(r.text(at)), -1, -1, 1<<31-1)
+	if at := r.Sub(e, "recoveryTimeout"); at != nil {
+		t.Set.Recovery = r.Figure(at, "the recoveryTimeout", tree.Blank(r.Text(at)), -1, -1, 1<<31-1)
 	}
 	t.Job = r.jobOf(e, t.Job, t.Set.Meta)
-	return &Template{Name: blank(r.text(r.must(e, "name"))), Transfer: t}
+	return &Template{Name: tree.Blank(r.Text(r.Must(e, "name"))), Transfer: t}
 }
 
 // named returns the agent named by the text of an element.
-func (r *documentReader) named(e *element, name string) transfer.AgentName {
-	at := r.must(e, name)
-	text := blank(r.text(at))
+func (r *documentReader) named(e *tree.Element, name string) transfer.AgentName {
+	at := r.Must(e, name)
+	text := tree.Blank(r.Text(at))
 	if text == "" {
-		r.bad(at, "<%s> names no agent", name)
+		r.Bad(at, "<%s> names no agent", name)
 	}
-	return r.agent(at, text)
+	return r.Agent(at, text)
 }

@@ -44,11 +44,6 @@ func same(text []byte, q *transfer.Request) error {
 	return nil
 }
 
-// cannot returns the error for a part that the format cannot express.
-func cannot(format string, args ...any) *transfer.Error {
-	return transfer.Errorf(transfer.KindUsage, "the XML of MQ MFT has no word for "+format, args...)
-}
-
 // FromRequest returns the document of a request. It refuses parts that the format cannot express. Write also parses the
 // result to make sure.
 func FromRequest(q *transfer.Request) (*Document, error) {
@@ -77,13 +72,6 @@ func FromRequest(q *transfer.Request) (*Document, error) {
 		t.Set.Items = append(t.Set.Items, it)
 	}
 	return &Document{Transfer: t}, nil
-}
-
-func seconds(d time.Duration) int {
-	if d < 0 {
-		return -1
-	}
-	return int(d / time.Second)
 }
 
 // own returns Ferry's attributes of the transferSet, for the options that differ from the default.
@@ -117,18 +105,6 @@ func own(q *transfer.Request) map[string]string {
 	number("frame", q.Settings.FrameSize)
 	number("checkpoint-interval", q.Settings.CheckpointInterval)
 	return attrs
-}
-
-// size returns a number of bytes in the largest unit that divides it.
-func size(n int64) string {
-	unit := ""
-	for _, larger := range []string{"K", "M", "G"} {
-		if n == 0 || n%1024 != 0 {
-			break
-		}
-		n, unit = n/1024, larger
-	}
-	return strconv.FormatInt(n, 10) + unit
 }
 
 // itemOf returns an item of a request in the form of a document.

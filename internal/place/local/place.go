@@ -26,6 +26,7 @@ var (
 	_ place.Examiner       = Local{}
 	_ place.FileBudget     = Local{}
 	_ place.Linker         = Local{}
+	_ place.Scanner        = Local{}
 )
 
 // Links returns the place for a request with an option about symbolic links.
@@ -64,9 +65,12 @@ func (l Local) Examine(p transfer.Path) (size int64, there bool, err error) {
 }
 
 // Scan is Finder.Scan restricted to files that the user may read.
-func (l Local) Scan(ctx context.Context, req walk.ScanRequest, fn func(*walk.Found) error) error {
+func (l Local) Scan(ctx context.Context, req place.ScanRequest, fn func(*place.Found) error) error {
 	return l.find.Scan(ctx, l.may, req, fn)
 }
+
+// VersionOf returns the version of a file that Scan has found.
+func (l Local) VersionOf(f *place.Found) transfer.Version { return walk.VersionOf(f) }
 
 // MayScan is Finder.MayScan with the rights of the user.
 func (l Local) MayScan(dir transfer.Path) error { return l.find.MayScan(l.may, dir) }

@@ -10,7 +10,6 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk/disktest"
-	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -39,7 +38,7 @@ func TestRightsBeforeLooks(t *testing.T) {
 			return err
 		},
 		"a directory": func(p transfer.Path) error {
-			return local.Scan(t.Context(), walk.ScanRequest{Dir: p, Want: func(string) bool { return true }}, func(*walk.Found) error { return errors.New("found") })
+			return local.Scan(t.Context(), place.ScanRequest{Dir: p, Want: func(string) bool { return true }}, func(*place.Found) error { return errors.New("found") })
 		},
 		"an archive": func(p transfer.Path) error {
 			return local.MayArchive(&place.WalkRequest{Args: place.Args(false, transfer.File("public/f"))}, p)

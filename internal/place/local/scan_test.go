@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
@@ -45,8 +46,8 @@ func TestScan(t *testing.T) {
 	}
 	scan := func(at string, levels int, want func(string) bool) (string, error) {
 		var all []string
-		place := fs.Place().For(transfer.Files, may).(local.Local)
-		err := place.Scan(t.Context(), walk.ScanRequest{Dir: transfer.Path(at), Levels: levels, Want: want}, func(f *walk.Found) error {
+		files := fs.Place().For(transfer.Files, may).(local.Local)
+		err := files.Scan(t.Context(), place.ScanRequest{Dir: transfer.Path(at), Levels: levels, Want: want}, func(f *place.Found) error {
 			if f.Inode == 0 || f.Mtime == 0 || f.Size != int64(len("in/"+f.Rel)) || string(f.Path) != filepath.Join(dir, at, string(f.Rel)) {
 				t.Errorf("found %+v", f)
 			}
@@ -77,7 +78,7 @@ func TestScan(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := fs.Place().Scan(ctx, walk.ScanRequest{Dir: "in", Want: every}, nil); !errors.Is(err, context.Canceled) {
+	if err := fs.Place().Scan(ctx, place.ScanRequest{Dir: "in", Want: every}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -38,11 +38,12 @@ type Agent struct {
 	Denied map[string]string // by the principal, the authorities that it lacks
 	Anew   map[string]bool   // principals that were enrolled again after all commands so far
 	store  *faulty.MemoryStore
+	dir    string // of the ledger, for all runs
 }
 
 // New makes an agent with an empty ledger, which has not begun to run.
 func New(t testing.TB, now time.Time) *Agent {
-	a := &Agent{T: t, Clock: &Clock{clock.System, now}, Denied: map[string]string{}, Anew: map[string]bool{}, store: faulty.NewMemoryStore()}
+	a := &Agent{T: t, Clock: &Clock{clock.System, now}, Denied: map[string]string{}, Anew: map[string]bool{}, store: faulty.NewMemoryStore(), dir: t.TempDir()}
 	t.Cleanup(a.close)
 	return a
 }
@@ -60,7 +61,7 @@ func (a *Agent) Start() duty.Desk {
 	a.store = a.store.Snapshot()
 	a.close()
 	log := slog.New(slog.DiscardHandler)
-	l, err := ledger.Open(a.T.TempDir(), ledger.Options{Store: a.store, Files: faulty.NewMemoryFiles(), Log: log})
+	l, err := ledger.Open(a.dir, ledger.Options{Store: a.store, Files: faulty.NewMemoryFiles(), Log: log})
 	a.Must(err)
 	a.Ledger = l
 	return duty.Desk{Agent: "ALPHA", Ledger: l, Clock: a.Clock, Log: log, May: a.may, Holds: a.holds,

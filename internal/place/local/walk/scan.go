@@ -13,30 +13,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Found is a regular file that Scan has found, or a directory that it could not read.
-type Found struct {
-	Path  transfer.Path // on the host
-	Rel   transfer.Path // relative to the scanned directory
-	In    string        // its directory, links resolved
-	Dev   uint64
-	Inode uint64
-	Size  int64
-	Mtime int64 // nanoseconds since 1970, as Ctime
-	Ctime int64
-	Err   error // error of a directory that was not read: the files beneath it are unknown
-}
-
-// Version returns the file's version. An open file of the same identity has the same version.
-func (f *Found) Version() transfer.Version {
+// VersionOf returns the version of a file that Scan has found. An open file of the same identity has the same version.
+func VersionOf(f *place.Found) transfer.Version {
 	return disk.Identity{Dev: f.Dev, Ino: f.Inode, Size: f.Size, Mtime: f.Mtime, Ctime: f.Ctime}.Version()
-}
-
-// A ScanRequest holds the parameters of Scan.
-type ScanRequest struct {
-	Dir     transfer.Path
-	Levels  int                    // depth of directories beneath Dir that are read; 0: none
-	Want    func(name string) bool // reports whether files of that name are passed to fn
-	Entered func(real string)      // called with each directory that is read, links resolved
 }
 
 // Scan calls fn with each regular file in a directory, in the byte order of the names; a directory's files come at the
@@ -44,7 +23,7 @@ type ScanRequest struct {
 // directories with names that begin with '.'. Its memory does not grow with the number of files. It returns the error
 // of fn or ctx, or the reason why Dir itself cannot be read. If the user may read no file in Dir, the error is of
 // KindDenied, whether Dir exists or not.
-func (f *Finder) Scan(ctx context.Context, may place.Permit, req ScanRequest, fn func(*Found) error) error {
+func (f *Finder) Scan(ctx context.Context, may place.Permit, req place.ScanRequest, fn func(*place.Found) error) error {
 	p, err := f.roots.Locate(req.Dir)
 	if err == nil {
 		err = p.MayRead()
@@ -75,8 +54,8 @@ func (f *Finder) MayScan(may place.Permit, dir transfer.Path) error {
 
 type scan struct {
 	walker
-	req ScanRequest
-	fn  func(*Found) error
+	req place.ScanRequest
+	fn  func(*place.Found) error
 }
 
 // read calls fn with the files in a directory. It returns the error of the topmost directory; it passes other
@@ -134,7 +113,7 @@ func (s *scan) name(d *disk.Dir, name, rel string, levels int) error {
 	}
 	switch {
 	case st.Type == disk.TypeFile && s.req.Want(name):
-		return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), In: d.Real(), Dev: st.Dev, Inode: st.Ino, Size: st.Size, Mtime: st.Mtime, Ctime: st.Ctime})
+		return s.fn(&place.Found{Path: transfer.Path(at), Rel: transfer.Path(rel), In: d.Real(), Dev: st.Dev, Inode: st.Ino, Size: st.Size, Mtime: st.Mtime, Ctime: st.Ctime})
 	case st.Type != disk.TypeDir || levels == 0 || hidden(name):
 		return nil
 	}
@@ -150,7 +129,7 @@ func (s *scan) name(d *disk.Dir, name, rel string, levels int) error {
 }
 
 func (s *scan) unread(at, rel string, err error) error {
-	return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), Err: disk.SourceError(transfer.Path(at), err)})
+	return s.fn(&place.Found{Path: transfer.Path(at), Rel: transfer.Path(rel), Err: disk.SourceError(transfer.Path(at), err)})
 }
 
 // MatchName reports whether a name matches a pattern for one name. '*' is any run of bytes, '?' any one byte. Only a

@@ -1,4 +1,4 @@
-package xml
+package tree
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 // MaxDocument is the greatest length of a document in bytes.
 const MaxDocument = 4 << 20
 
-// malformed returns the error of a document that is no message of the format.
-func malformed(format string, args ...any) *transfer.Error {
+// Malformed returns the error of a document that is no message of the format.
+func Malformed(format string, args ...any) *transfer.Error {
 	return transfer.Errorf(transfer.KindDocument, "the XML document "+format, args...)
 }
 
@@ -44,8 +44,8 @@ func declared(text []byte) string {
 	return string(m[1]) + string(m[2])
 }
 
-// text returns a document in UTF-8, from any supported encoding.
-func text(data []byte) ([]byte, error) {
+// decode returns a document in UTF-8, from any supported encoding.
+func decode(data []byte) ([]byte, error) {
 	if len(data) > MaxDocument {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the XML document has %d bytes; the limit is %d", len(data), MaxDocument).
 			WithHint("use patterns or directories, or several transfers")
@@ -79,7 +79,7 @@ func text(data []byte) ([]byte, error) {
 	switch upper := strings.ToUpper(name); {
 	case upper == "", upper == "UTF-8", upper == "UTF8", upper == "US-ASCII", upper == "ASCII":
 		if !utf8.Valid(plain) {
-			return nil, malformed("has bytes that are not UTF-8").WithHint("name its encoding in the XML declaration")
+			return nil, Malformed("has bytes that are not UTF-8").WithHint("name its encoding in the XML declaration")
 		}
 		return plain, nil
 	case marked, strings.HasPrefix(upper, "UTF-16"), strings.HasPrefix(upper, "UTF-32"):
@@ -89,12 +89,12 @@ func text(data []byte) ([]byte, error) {
 }
 
 func wrongEncoding(name, is string) error {
-	return malformed("says that its encoding is %.40q, and its first bytes are %s", name, is).WithHint("correct the XML declaration")
+	return Malformed("says that its encoding is %.40q, and its first bytes are %s", name, is).WithHint("correct the XML declaration")
 }
 
 func fromUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
 	if len(data)%2 != 0 {
-		return nil, malformed("ends within a character of UTF-16")
+		return nil, Malformed("ends within a character of UTF-16")
 	}
 
 	out := make([]byte, 0, len(data))
@@ -106,7 +106,7 @@ func fromUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
 				low = rune(order.Uint16(data[2:]))
 			}
 			if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-				return nil, malformed("has half a character of UTF-16")
+				return nil, Malformed("has half a character of UTF-16")
 			}
 			data = data[2:]
 		}
@@ -122,7 +122,7 @@ func fromUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
 func fromPage(name string, data []byte) ([]byte, error) {
 	from, err := codepage.Lookup(name)
 	if err != nil {
-		return nil, malformed("has the encoding %.40q: %w", name, err)
+		return nil, Malformed("has the encoding %.40q: %w", name, err)
 	}
 
 	to, err := codepage.Lookup("UTF-8")
@@ -139,7 +139,7 @@ func fromPage(name string, data []byte) ([]byte, error) {
 		out, err = c.Finish(out)
 	}
 	if err != nil {
-		return nil, malformed("has the encoding %.40q: %w", name, err)
+		return nil, Malformed("has the encoding %.40q: %w", name, err)
 	}
 	return out, nil
 }

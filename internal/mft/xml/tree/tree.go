@@ -1,4 +1,7 @@
-package xml
+// Package tree parses the XML of IBM MQ Managed File Transfer into elements, and reads their parts. It bounds the memory
+// that a document takes, decodes the encodings of the format, and knows its namespaces. A Reader marks the parts that
+// were read, so that Done can refuse the others by name. Package mft/xml knows the meaning of the elements.
+package tree
 
 import (
 	"bytes"
@@ -21,8 +24,8 @@ const (
 
 // Namespaces.
 const (
-	ferrySpace   = "urn:ferry"
-	monitorSpace = "http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition"
+	FerrySpace   = "urn:ferry"                                               // of Ferry's own attributes
+	MonitorSpace = "http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition" // of the documents about monitors
 	sandboxSpace = "http://wmqfte.ibm.com/UserSandboxes"
 	schemaSpace  = "http://www.w3.org/2001/XMLSchema-instance"
 )
@@ -36,13 +39,13 @@ func space(s string) string {
 	return s
 }
 
-// An element is an element of a document before its interpretation. The parts that were read are marked, so that the
+// An Element is an element of a document before its interpretation. The parts that were read are marked, so that the
 // rest can be refused by name.
-type element struct {
-	name  string
-	line  int
+type Element struct {
+	Name  string
+	Line  int
+	Subs  []*Element
 	attrs []attribute
-	subs  []*element
 	text  string
 	read  bool // its parent's reader has read it
 }
@@ -76,9 +79,9 @@ type grower struct {
 	count int
 }
 
-// parse parses a document into a tree. Its errors are of KindDocument and KindTooLarge.
-func parse(data []byte) (*element, error) {
-	plain, err := text(data)
+// Parse parses a document into a tree. Its errors are of KindDocument and KindTooLarge.
+func Parse(data []byte) (*Element, error) {
+	plain, err := decode(data)
 	if err != nil {
 		return nil, err
 	}
@@ -90,33 +93,33 @@ func parse(data []byte) (*element, error) {
 	var ours *transfer.Error
 	if err != nil && !errors.As(err, &ours) {
 		line, _ := g.dec.InputPos()
-		err = malformed("is not well formed at line %d: %s", line, strings.TrimPrefix(err.Error(), "XML syntax error on line "+strconv.Itoa(line)+": "))
+		err = Malformed("is not well formed at line %d: %s", line, strings.TrimPrefix(err.Error(), "XML syntax error on line "+strconv.Itoa(line)+": "))
 	}
 	return root, err
 }
 
-func (g *grower) root() (root *element, err error) {
+func (g *grower) root() (root *Element, err error) {
 	for {
 		tok, err := g.next()
 		switch {
 		case err == io.EOF && root != nil:
 			return root, nil
 		case err == io.EOF:
-			return nil, malformed("is empty")
+			return nil, Malformed("is empty")
 		case err != nil:
 			return nil, err
 		}
 		switch t := tok.(type) {
 		case xml.StartElement:
 			if root != nil {
-				return nil, malformed("goes on behind the end of <%s> with <%.60s>", root.name, t.Name.Local)
+				return nil, Malformed("goes on behind the end of <%s> with <%.60s>", root.Name, t.Name.Local)
 			}
 			if root, err = g.element(t, 1); err != nil {
 				return nil, err
 			}
 		case xml.CharData:
-			if blank(string(t)) != "" {
-				return nil, malformed("has text outside of its elements")
+			if Blank(string(t)) != "" {
+				return nil, Malformed("has text outside of its elements")
 			}
 		}
 	}
@@ -129,12 +132,12 @@ func (g *grower) next() (xml.Token, error) {
 		tok, err := g.dec.Token()
 		switch t := tok.(type) {
 		case xml.Directive:
-			return nil, malformed("has a document type (<!%.20s…>); none is taken", t).WithHint("remove it")
+			return nil, Malformed("has a document type (<!%.20s…>); none is taken", t).WithHint("remove it")
 		case xml.ProcInst:
 			if t.Target == "xml" {
 				continue
 			}
-			return nil, malformed("has the processing instruction <?%.60s?>; none is taken", t.Target).WithHint("remove it")
+			return nil, Malformed("has the processing instruction <?%.60s?>; none is taken", t.Target).WithHint("remove it")
 		case xml.Comment:
 			continue
 		}
@@ -142,17 +145,17 @@ func (g *grower) next() (xml.Token, error) {
 	}
 }
 
-func (g *grower) element(start xml.StartElement, depth int) (*element, error) {
+func (g *grower) element(start xml.StartElement, depth int) (*Element, error) {
 	line, _ := g.dec.InputPos()
-	e := &element{name: start.Name.Local, line: line}
+	e := &Element{Name: start.Name.Local, Line: line}
 	if g.count++; g.count > maxElements {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the XML document has more than %d elements, the limit", maxElements)
 	}
 	if depth > maxDepth {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the XML document has more than %d elements within each other, the limit", maxDepth)
 	}
-	if s := space(start.Name.Space); s != "" && s != monitorSpace && s != sandboxSpace {
-		return nil, malformed("has the element <%.60s> of the namespace %.80q at line %d, which is unknown", e.name, s, line)
+	if s := space(start.Name.Space); s != "" && s != MonitorSpace && s != sandboxSpace {
+		return nil, Malformed("has the element <%.60s> of the namespace %.80q at line %d, which is unknown", e.Name, s, line)
 	}
 	if err := e.take(start.Attr); err != nil {
 		return nil, err
@@ -170,16 +173,16 @@ func (g *grower) element(start xml.StartElement, depth int) (*element, error) {
 			if err != nil {
 				return nil, err
 			}
-			e.subs = append(e.subs, sub)
+			e.Subs = append(e.Subs, sub)
 		case xml.CharData:
 			if chars.Len()+len(t) > maxToken {
 				return nil, errToken
 			}
 			chars.Write(t)
 		case xml.EndElement:
-			e.text = lines(chars.String())
-			if len(e.subs) > 0 && blank(e.text) != "" {
-				return nil, malformed("has text beside the elements of <%s> at line %d", e.name, e.line)
+			e.text = Lines(chars.String())
+			if len(e.Subs) > 0 && Blank(e.text) != "" {
+				return nil, Malformed("has text beside the elements of <%s> at line %d", e.Name, e.Line)
 			}
 			return e, nil
 		}
@@ -187,7 +190,7 @@ func (g *grower) element(start xml.StartElement, depth int) (*element, error) {
 }
 
 // take reads the attributes. It ignores declarations of namespaces and schema locations.
-func (e *element) take(attrs []xml.Attr) error {
+func (e *Element) take(attrs []xml.Attr) error {
 	e.attrs = make([]attribute, 0, len(attrs))
 	for _, a := range attrs {
 		name := a.Name.Local
@@ -203,7 +206,7 @@ func (e *element) take(attrs []xml.Attr) error {
 				continue
 			}
 			name = "xsi:" + name
-		case ferrySpace:
+		case FerrySpace:
 			name = "ferry:" + name
 		default:
 			name = a.Name.Space + ":" + name
@@ -218,19 +221,19 @@ func (e *element) take(attrs []xml.Attr) error {
 	slices.Sort(names)
 	for n := range max(len(names)-1, 0) {
 		if names[n] == names[n+1] {
-			return malformed("has the attribute %.60s twice in <%.60s> at line %d", names[n], e.name, e.line)
+			return Malformed("has the attribute %.60s twice in <%.60s> at line %d", names[n], e.Name, e.Line)
 		}
 	}
 	return nil
 }
 
-// blank returns a text without the white space of XML around it.
-func blank(s string) string { return strings.Trim(s, " \t\r\n") }
+// Blank returns a text without the white space of XML around it.
+func Blank(s string) string { return strings.Trim(s, " \t\r\n") }
 
-// lines returns the text of an element without surrounding white space that has line ends, because that is layout.
+// Lines returns the text of an element without surrounding white space that has line ends, because that is layout.
 // Blanks alone belong to the text: a file's name may end in one.
-func lines(s string) string {
-	inner := blank(s)
+func Lines(s string) string {
+	inner := Blank(s)
 	at := strings.Index(s, inner)
 	before, after := s[:at], s[at+len(inner):]
 	if strings.ContainsAny(before, "\r\n") {
