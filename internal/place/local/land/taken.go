@@ -180,21 +180,5 @@ func (r *rule) fits(d *disk.Dir, p disk.Location, b *intent.Beside) error {
 		return nil
 	}
 	return disk.Wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
-		"%s has %s, and the data to append has %s", transfer.Path(p.Path), described(was), described(its))
-}
-
-// described returns the attributes of a sidecar as text for messages.
-func described(sidecar []byte) string {
-	if sidecar == nil {
-		return "no records"
-	}
-	s, err := record.DecodeSidecar(sidecar)
-	if err != nil {
-		return "attributes that cannot be read"
-	}
-	text := s.Attributes.String()
-	if s.Encoding != "" {
-		text += " in code page " + s.Encoding
-	}
-	return text
+		"%s has %s, and the data to append has %s", transfer.Path(p.Path), record.Described(was), record.Described(its))
 }
