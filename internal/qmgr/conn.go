@@ -141,12 +141,13 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	c.passing.Store(new(string))
 	c.control, c.data = link.NewLink(c.base, link.RoleControl), link.NewLink(c.base, link.RoleData)
 	c.bulk.c, c.bulk.link = c, link.NewLink(c.base, link.RoleBulk)
+	c.placing = placing{identity: cfg.Identity, server: cfg.Server, control: c.control, log: cfg.Log}
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
 	c.keeper = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
-		c.keeper = asker{c}
+		c.keeper = askerOf(c)
 	}
 	c.base.Background(func() { follow(c) })
 	if err := c.first(ctx); err != nil {
@@ -425,9 +426,7 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(link.
 // Session returns how often the control connection has come up, from 1 on, and a channel that is closed when it comes
 // up the next time.
 func (c *Conn) Session() (number int64, over <-chan struct{}) {
-	c.control.Mu.Lock()
-	defer c.control.Mu.Unlock()
-	return c.control.Ups, c.control.Again
+	return c.control.CameUp()
 }
 
 // Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits for one answer. The

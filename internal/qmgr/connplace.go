@@ -8,12 +8,18 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/errands"
+	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 )
 
 // A placing is the last identity.Place that a Conn has given to its queue manager.
 type placing struct {
+	identity *identity.Identity // of the Conn; nil: it has no place
+	server   Local              // instead of a name that the connection shows: the queue manager of this process
+	control  *link.Link
+	log      *slog.Logger
+
 	mu      sync.Mutex
 	at      string    // the queue manager
 	left    string    // the one before
@@ -25,29 +31,28 @@ type placing struct {
 
 // keep gives the queue manager a place whenever the Conn has come up, and every errands.PlaceEvery, until the Conn is closed.
 func (p *placing) keep(a asker) {
-	c := a.c
 	for {
-		session, over := c.Session()
+		session, over := p.control.CameUp()
 		wait := errands.PlacesAgain
-		c.placing.mu.Lock()
-		due := c.placing.session != session || time.Since(c.placing.said) >= errands.PlaceEvery
+		p.mu.Lock()
+		due := p.session != session || time.Since(p.said) >= errands.PlaceEvery
 		if !due {
-			wait = errands.PlaceEvery - time.Since(c.placing.said)
+			wait = errands.PlaceEvery - time.Since(p.said)
 		}
-		c.placing.mu.Unlock()
-		if due && c.control.Up.Load() {
-			ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
+		p.mu.Unlock()
+		if due && p.control.Up.Load() {
+			ctx, cancel := context.WithTimeout(p.control.Base.Ctx, streams.APITimeout)
 			_, err := a.placed(ctx, errands.Errand{Op: errands.OpPlace})
 			cancel()
 			if err == nil {
 				continue
 			}
-			c.cfg.Log.Debug("give place to queue manager failed", slog.String("at", c.base.Where), slog.Any("error", err))
+			p.log.Debug("give place to queue manager failed", slog.String("at", p.control.Base.Where), slog.Any("error", err))
 		}
 		select {
 		case <-time.After(max(wait, errands.PlacesAgain)):
 		case <-over:
-		case <-c.base.Ctx.Done():
+		case <-p.control.Base.Ctx.Done():
 			return
 		}
 	}
@@ -56,21 +61,21 @@ func (p *placing) keep(a asker) {
 // placed does an errand, with a place of the Conn. If the clock of this host was set back, the queue manager knows a later
 // place of the identity. Then placed repeats the errand with a place that is later still.
 func (a asker) placed(ctx context.Context, e errands.Errand) (res errands.Result, err error) {
-	c := a.c
-	session, _ := c.Session()
+	p := a.placing
+	session, _ := p.control.CameUp()
 	for range 2 {
 		var made int64
-		if e.Place, made, err = c.placing.say(c); err != nil {
+		if e.Place, made, err = p.say(); err != nil {
 			return res, err
 		}
 		if res, err = a.ask(ctx, e); err != nil {
 			return res, err
 		}
-		c.placing.mu.Lock()
+		p.mu.Lock()
 		behind := made != 0 && res.Placed > made && time.UnixMilli(res.Placed).Before(time.Now().Add(2*(errands.PlaceLife+errands.MaxClockOff)))
-		c.placing.made = max(c.placing.made, res.Placed)
-		c.placing.session, c.placing.said = session, time.Now()
-		c.placing.mu.Unlock()
+		p.made = max(p.made, res.Placed)
+		p.session, p.said = session, time.Now()
+		p.mu.Unlock()
 		if !behind {
 			break
 		}
@@ -80,15 +85,15 @@ func (a asker) placed(ctx context.Context, e errands.Errand) (res errands.Result
 
 // say signs a place of the Conn. The place is nil without an identity, or if the name of the queue manager is not
 // known.
-func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
-	i := c.cfg.Identity
+func (p *placing) say() (said json.RawMessage, made int64, err error) {
+	i := p.identity
 	if i == nil || i.Name().Role == identity.Manager {
 		return nil, 0, nil
 	}
 	at := ""
-	if s := c.cfg.Server; s != nil {
+	if s := p.server; s != nil {
 		at = s.Name()
-	} else if name := c.control.Peer.Load(); name != nil {
+	} else if name := p.control.Peer.Load(); name != nil {
 		at = *name
 	}
 	if at == "" {

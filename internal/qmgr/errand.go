@@ -13,12 +13,19 @@ import (
 	"ferry/internal/wire"
 )
 
-// An asker is a keeper that has the queue manager do everything. It may ask only for the name that its Conn uses as
-// Self.
-type asker struct{ c *Conn }
+// An asker is a keeper that has the queue manager do everything. It may ask only for its own name.
+type asker struct {
+	self    string     // its name, ConnConfig.Self
+	control *link.Link // for errands without much data
+	bulk    *bulk      // for the others
+	placing *placing
+}
+
+// askerOf returns an asker on the connections of a Conn.
+func askerOf(c *Conn) asker { return asker{c.cfg.Self, c.control, &c.bulk, &c.placing} }
 
 func (a asker) ask(ctx context.Context, e errands.Errand) (res errands.Result, err error) {
-	return a.askOn(ctx, a.c.control, e, nil, nil)
+	return a.askOn(ctx, a.control, e, nil, nil)
 }
 
 // askOn asks on one of the connections, with data behind the errand. some, if it is not nil, is called with the part of
@@ -60,7 +67,7 @@ func (a asker) askOn(ctx context.Context, l *link.Link, e errands.Errand, behind
 	if some == nil {
 		partly = nil
 	}
-	data, err := l.Ask(ctx, wire.AskSubject(wire.Manager, a.c.cfg.Self), body, streams.APITimeout, partly)
+	data, err := l.Ask(ctx, wire.AskSubject(wire.Manager, a.self), body, streams.APITimeout, partly)
 	if err != nil {
 		return res, err
 	}
@@ -115,8 +122,8 @@ func (a asker) SetOwner(ctx context.Context, name string, o streams.Owner) (revi
 
 // askOwn asks for an operation that is allowed only for the asker's own name.
 func (a asker) askOwn(ctx context.Context, name string, e errands.Errand) (res errands.Result, err error) {
-	if name != a.c.cfg.Self {
-		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %q for %s", a.c.cfg.Self, e.Op, name)
+	if name != a.self {
+		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %q for %s", a.self, e.Op, name)
 	}
 	return a.ask(ctx, e)
 }

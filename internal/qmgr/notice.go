@@ -10,7 +10,7 @@ import (
 // Admit has a queue manager in another process take new claims of the authority. The Conn is the authority's. It does
 // the same as Server.Admit.
 func Admit(ctx context.Context, c *Conn, claims roles.Claims) error {
-	_, err := asker{c}.ask(ctx, errands.Errand{Op: errands.OpAdmit, Claims: &claims})
+	_, err := askerOf(c).ask(ctx, errands.Errand{Op: errands.OpAdmit, Claims: &claims})
 	return err
 }
 

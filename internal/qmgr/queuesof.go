@@ -207,10 +207,10 @@ func (q *Queues) Publish(ctx context.Context, to wire.QueueItem, header map[stri
 }
 
 func (a asker) Queue(ctx context.Context, _ string, t streams.QueueTask, some func(*streams.QueueResult)) (streams.QueueResult, error) {
-	l := a.c.control
+	l := a.control
 	if t.Do == streams.QueueRead || t.Do == streams.QueuePublish {
 		var err error
-		if l, err = a.c.bulk.ready(ctx); err != nil {
+		if l, err = a.bulk.ready(ctx); err != nil {
 			return streams.QueueResult{}, err
 		}
 	}

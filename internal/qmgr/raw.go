@@ -8,4 +8,4 @@ import (
 func Raw(c *Conn) (control, data *nats.Conn) { return c.control.NATS(), c.data.NATS() }
 
 // Ask has a Conn ask the queue manager for everything, as one with an identity does, for the same tests.
-func Ask(c *Conn) { c.keeper = asker{c} }
+func Ask(c *Conn) { c.keeper = askerOf(c) }

@@ -35,10 +35,10 @@ type StoreView struct {
 }
 
 func (a asker) Store(ctx context.Context, self string, t streams.StoreTask) (res streams.StoreResult, err error) {
-	if self != a.c.cfg.Self {
-		return res, transfer.Errorf(transfer.KindDenied, "%s may not use the part of the store that is of %s", a.c.cfg.Self, self)
+	if self != a.self {
+		return res, transfer.Errorf(transfer.KindDenied, "%s may not use the part of the store that is of %s", a.self, self)
 	}
-	err = storeErrand(ctx, a.c.control, self, t, 1, storeLook, func(r streams.StoreResult, _ []byte) error {
+	err = storeErrand(ctx, a.control, self, t, 1, storeLook, func(r streams.StoreResult, _ []byte) error {
 		res = r
 		return nil
 	})

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"ferry/internal/cli/serve"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -41,27 +43,16 @@ func New() *cobra.Command {
 func newAgentLs() *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List agents", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		net, ctx, done, err := q.Open(cmd)
-		if err != nil {
-			return err
-		}
-		defer done()
-		rows := [][]string{{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}}
-		err = net.Agents(ctx, func(a *wire.AgentStatus) error {
-			if q.JSON {
-				output.JSON(cmd, a)
-			}
-			rows = append(rows, []string{string(a.Agent), a.Status, output.Age(a.Age), upSince(a), a.Host, a.Mode,
-				fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun)})
-			for _, s := range a.Standbys {
-				rows = append(rows, []string{string(a.Agent), s.Status, output.Age(s.Age), output.Stamp(s.Started), s.Host, "", "", "", ""})
-			}
-			return nil
+		headings := []string{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}
+		return q.List(cmd, headings, func(ctx context.Context, net *client.Client, row output.Row) error {
+			return net.Agents(ctx, func(a *wire.AgentStatus) error {
+				row(a, string(a.Agent), a.Status, output.Age(a.Age), upSince(a), a.Host, a.Mode, fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun))
+				for _, s := range a.Standbys {
+					row(nil, string(a.Agent), s.Status, output.Age(s.Age), output.Stamp(s.Started), s.Host, "", "", "", "")
+				}
+				return nil
+			})
 		})
-		if err == nil && !q.JSON {
-			output.Table(cmd.OutOrStdout(), rows)
-		}
-		return err
 	}}
 	q.Add(c)
 	return c

@@ -76,29 +76,28 @@ func newAuditLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows, n := [][]string{{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}}, 0
-		err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, func(raw json.RawMessage) error {
-			n++
-			if q.JSON {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(raw))
+		n := 0
+		err = output.List(cmd, q.JSON, []string{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}, func(row output.Row) error {
+			return q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, func(raw json.RawMessage) error {
+				n++
+				if q.JSON { // the record as it is in the log
+					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(raw))
+					return nil
+				}
+				r, err := audit.Decode(raw)
+				if err != nil {
+					return err
+				}
+				id := "-"
+				if !r.Transfer.IsZero() {
+					id = r.Transfer.String()
+				}
+				for _, text := range told(&r) {
+					row(nil, output.Stamp(r.Time), string(r.Agent), string(r.Event), id, text)
+				}
 				return nil
-			}
-			r, err := audit.Decode(raw)
-			if err != nil {
-				return err
-			}
-			id := "-"
-			if !r.Transfer.IsZero() {
-				id = r.Transfer.String()
-			}
-			for _, text := range told(&r) {
-				rows = append(rows, []string{output.Stamp(r.Time), string(r.Agent), string(r.Event), id, text})
-			}
-			return nil
+			})
 		})
-		if err == nil && !q.JSON {
-			output.Table(cmd.OutOrStdout(), rows)
-		}
 		if err == nil {
 			sayLimit(cmd, n, f.Limit, "record")
 		}
@@ -160,40 +159,35 @@ agent where the destination is a pipe. Result code 26: there is no such file.`,
 				return err
 			}
 			filter.Name = transfer.Path(args[0])
-			rows, n := [][]string{{"TIME", "RESULT", "FROM", "TO", "SIZE", "DIGEST", "TRANSFER"}}, 0
-			names := audit.Filter{Name: args[0]}
-			take := func(raw json.RawMessage) error {
-				r, err := audit.Decode(raw)
-				if err != nil {
-					return err
-				}
-				for i := len(r.Items) - 1; i >= 0; i-- {
-					o := &r.Items[i]
-					if n == f.Limit || !names.Names(*o) || f.failed && !o.Failed() {
-						continue
+			n, names := 0, audit.Filter{Name: args[0]}
+			err = output.List(cmd, q.JSON, []string{"TIME", "RESULT", "FROM", "TO", "SIZE", "DIGEST", "TRANSFER"}, func(row output.Row) error {
+				take := func(raw json.RawMessage) error {
+					r, err := audit.Decode(raw)
+					if err != nil {
+						return err
 					}
-					n++
-					one := foundOf(client.ItemOf(&r, i))
-					if q.JSON {
-						output.JSON(cmd, one)
-					} else {
-						rows = append(rows, one.line())
+					for i := len(r.Items) - 1; i >= 0; i-- {
+						o := &r.Items[i]
+						if n == f.Limit || !names.Names(*o) || f.failed && !o.Failed() {
+							continue
+						}
+						n++
+						one := foundOf(client.ItemOf(&r, i))
+						row(one, one.line()...)
 					}
+					return nil
 				}
-				return nil
-			}
-			err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
-			if err == nil && n == 0 { // the record of the destination may not have arrived yet
-				filter.Role = audit.RoleSource
-				err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
-			}
-			if err == nil && n == 0 {
-				return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
-					WithHint("* and ? stand for any characters; a pattern with a '/' is compared with whole paths; the newest records of an agent arrive a moment later")
-			}
-			if err == nil && !q.JSON {
-				output.Table(cmd.OutOrStdout(), rows)
-			}
+				err := q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
+				if err == nil && n == 0 { // the record of the destination may not have arrived yet
+					filter.Role = audit.RoleSource
+					err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
+				}
+				if err == nil && n == 0 {
+					return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
+						WithHint("* and ? stand for any characters; a pattern with a '/' is compared with whole paths; the newest records of an agent arrive a moment later")
+				}
+				return err
+			})
 			if err == nil {
 				sayLimit(cmd, n, f.Limit, "file")
 			}

@@ -278,21 +278,16 @@ func newCallLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your calls, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.List(cmd, []string{"ID", "STATE", "AGENT", "PROGRAM", "EXIT CODE", "MADE", "JOB", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
-				for page := (managedcall.Page{}); ; {
-					l, err := client.Ask[managedcall.Listed](k.Ctx, at, managedcall.AskList, page)
-					if err != nil {
-						return err
-					}
-					for n := range l.Calls {
-						c := &l.Calls[n]
-						row(callLine{"call", c}, c.ID.String(), string(c.State), string(c.Agent), output.Printable(c.Program.Name), exitOf(c), output.Stamp(c.Made), output.Printable(c.Job), output.Person(c.Principal))
-						page.After = c.ID
-					}
-					if !l.More {
-						return nil
+			headings := []string{"ID", "STATE", "AGENT", "PROGRAM", "EXIT CODE", "MADE", "JOB", "OWNER"}
+			return session.ListKept(q, cmd, headings, managedcall.AskList, managedcall.Page{}, func(_ client.AtAgent, l *managedcall.Listed, row output.Row) (next any) {
+				for n := range l.Calls {
+					c := &l.Calls[n]
+					row(callLine{"call", c}, c.ID.String(), string(c.State), string(c.Agent), output.Printable(c.Program.Name), exitOf(c), output.Stamp(c.Made), output.Printable(c.Job), output.Person(c.Principal))
+					if l.More {
+						next = managedcall.Page{After: c.ID}
 					}
 				}
+				return next
 			})
 		}}
 	q.Add(c)

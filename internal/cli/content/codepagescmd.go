@@ -43,19 +43,13 @@ that the NAMEs mean. A name is IBM's (IBM-1047), Java's (Cp1047), IANA's
 				}
 				pages = append(pages, p)
 			}
-			if asJSON {
+			return output.List(cmd, asJSON, []string{"NAME", "BYTES", "NEWLINE", "FOR", "ALIASES"}, func(row output.Row) error {
 				for _, p := range pages {
-					output.JSON(cmd, CodePageOf(p))
+					r := CodePageOf(p)
+					row(r, r.Name, r.width(), r.Newline, r.About, strings.Join(r.Aliases, " "))
 				}
 				return nil
-			}
-			rows := [][]string{{"NAME", "BYTES", "NEWLINE", "FOR", "ALIASES"}}
-			for _, p := range pages {
-				r := CodePageOf(p)
-				rows = append(rows, []string{r.Name, r.width(), r.Newline, r.About, strings.Join(r.Aliases, " ")})
-			}
-			output.Table(cmd.OutOrStdout(), rows)
-			return nil
+			})
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
 	return c

@@ -125,32 +125,26 @@ type datasetEntry struct {
 func (e *datasetEntry) name() string { return output.Or(e.Dataset, e.Path.String()) }
 
 func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error {
-	rows := [][]string{{"NAME", "RECFM", "LRECL", "BLKSIZE", "BYTES", "RECORDS", "TRACKS"}}
-	bad, more := 0, false
-	err := l.each(func(e *datasetEntry) error {
-		if len(rows) > limit {
-			more = true
-			return fs.SkipAll
-		}
-		records := strconv.FormatInt(e.Records, 10)
-		if e.Error != nil {
-			bad++
-			records = "not sound"
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s: %s\n", output.Printable(e.name()), output.Printable(e.Error.Error()))
-		}
-		rows = append(rows, []string{e.name(), e.RECFM, strconv.Itoa(e.LRECL), strconv.Itoa(e.BLKSIZE),
-			strconv.FormatInt(e.Bytes, 10), records, strconv.FormatInt(e.Tracks, 10)})
-		if asJSON {
-			output.JSON(cmd, e)
-		}
-		return nil
+	n, bad, more := 0, 0, false
+	err := output.List(cmd, asJSON, []string{"NAME", "RECFM", "LRECL", "BLKSIZE", "BYTES", "RECORDS", "TRACKS"}, func(row output.Row) error {
+		return l.each(func(e *datasetEntry) error {
+			if n == limit {
+				more = true
+				return fs.SkipAll
+			}
+			n++
+			records := strconv.FormatInt(e.Records, 10)
+			if e.Error != nil {
+				bad++
+				records = "not sound"
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s: %s\n", output.Printable(e.name()), output.Printable(e.Error.Error()))
+			}
+			row(e, e.name(), e.RECFM, strconv.Itoa(e.LRECL), strconv.Itoa(e.BLKSIZE), strconv.FormatInt(e.Bytes, 10), records, strconv.FormatInt(e.Tracks, 10))
+			return nil
+		})
 	})
 	if err != nil {
 		return err
-	}
-
-	if !asJSON {
-		output.Table(cmd.OutOrStdout(), rows)
 	}
 
 	if more {

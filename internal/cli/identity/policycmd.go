@@ -215,25 +215,21 @@ func asked(network string, args []string) (all []enrol.Question, err error) {
 // decided prints decisions; the error is of KindDenied where one of them is a refusal.
 func decided(q *session.Query, cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
 	code := 0
-	rows := [][]string{{"", "PRINCIPAL", "AUTHORITY", "AGENT", "PATH", "RULE"}}
-	for n, question := range all {
-		rule, refused := decisions[n].Rule, decisions[n].Error
-		line := decisionLine{question.Principal, question.Right, question.Agent, string(question.Path), refused == nil, rule, ""}
-		word := "allowed"
-		if refused != nil {
-			word, line.Reason, code = "refused", refused.Text, transfer.CodeDenied
-			rule = line.Reason
+	err := output.List(cmd, q.JSON, []string{"", "PRINCIPAL", "AUTHORITY", "AGENT", "PATH", "RULE"}, func(row output.Row) error {
+		for n, question := range all {
+			rule, refused := decisions[n].Rule, decisions[n].Error
+			line := decisionLine{question.Principal, question.Right, question.Agent, string(question.Path), refused == nil, rule, ""}
+			word := "allowed"
+			if refused != nil {
+				word, line.Reason, code = "refused", refused.Text, transfer.CodeDenied
+				rule = line.Reason
+			}
+			row(line, word, question.Principal, string(question.Right), string(question.Agent), output.Printable(string(question.Path)), output.Printable(rule))
 		}
-		if q.JSON {
-			output.JSON(cmd, line)
-		}
-		rows = append(rows, []string{word, question.Principal, string(question.Right), string(question.Agent), output.Printable(string(question.Path)), output.Printable(rule)})
-	}
-	if !q.JSON {
-		output.Table(cmd.OutOrStdout(), rows)
-	}
-	if code != 0 {
+		return nil
+	})
+	if err == nil && code != 0 {
 		return output.Exit(code)
 	}
-	return nil
+	return err
 }

@@ -173,21 +173,13 @@ func newTokenLs() *cobra.Command {
 				return err
 			}
 			defer done()
-			all, err := a.Tokens(ctx)
-			if err != nil {
-				return err
-			}
-			rows := [][]string{{"TOKEN", "FOR", "ROLE", "UNTIL"}}
-			for _, t := range all {
-				if q.JSON {
-					output.JSON(cmd, t)
+			return output.List(cmd, q.JSON, []string{"TOKEN", "FOR", "ROLE", "UNTIL"}, func(row output.Row) error {
+				all, err := a.Tokens(ctx)
+				for _, t := range all {
+					row(t, t.Hash[:12], t.Name, string(t.Role), output.Stamp(t.Until))
 				}
-				rows = append(rows, []string{t.Hash[:12], t.Name, string(t.Role), output.Stamp(t.Until)})
-			}
-			if !q.JSON {
-				output.Table(cmd.OutOrStdout(), rows)
-			}
-			return nil
+				return err
+			})
 		}}
 	q.Add(c)
 	return c
@@ -287,21 +279,13 @@ func newIdentityLs() *cobra.Command {
 				return err
 			}
 			defer done()
-			all, err := a.Identities(ctx)
-			if err != nil {
-				return err
-			}
-			rows := [][]string{{"IDENTITY", "ROLE", "ISSUED", "UNTIL", "STATE"}}
-			for _, i := range all {
-				if q.JSON {
-					output.JSON(cmd, i)
+			return output.List(cmd, q.JSON, []string{"IDENTITY", "ROLE", "ISSUED", "UNTIL", "STATE"}, func(row output.Row) error {
+				all, err := a.Identities(ctx)
+				for _, i := range all {
+					row(i, i.Name.String(), string(i.Role), output.Stamp(i.At), output.Stamp(i.Until), IdentityState(&i))
 				}
-				rows = append(rows, []string{i.Name.String(), string(i.Role), output.Stamp(i.At), output.Stamp(i.Until), IdentityState(&i)})
-			}
-			if !q.JSON {
-				output.Table(cmd.OutOrStdout(), rows)
-			}
-			return nil
+				return err
+			})
 		}}
 	q.Add(c)
 	return c
@@ -349,17 +333,12 @@ func newIdentityShow() *cobra.Command {
 					}
 				}
 			}
-			rows := [][]string{{"IDENTITY", "UNTIL", "RENEWED FROM", "DIRECTORY"}}
-			for _, i := range all {
-				if asJSON {
-					output.JSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
+			return output.List(cmd, asJSON, []string{"IDENTITY", "UNTIL", "RENEWED FROM", "DIRECTORY"}, func(row output.Row) error {
+				for _, i := range all {
+					row(identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()}, i.Name().String(), output.Stamp(i.Until()), output.Stamp(i.Due()), i.Path())
 				}
-				rows = append(rows, []string{i.Name().String(), output.Stamp(i.Until()), output.Stamp(i.Due()), i.Path()})
-			}
-			if !asJSON {
-				output.Table(cmd.OutOrStdout(), rows)
-			}
-			return nil
+				return nil
+			})
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
 	return c

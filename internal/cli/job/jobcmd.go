@@ -47,22 +47,17 @@ func newJobLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your jobs, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.List(cmd, []string{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
-				for page := (job.Page{}); ; {
-					l, err := client.Ask[job.Listed](k.Ctx, at, job.AskList, page)
-					if err != nil {
-						return err
-					}
-					for n := range l.Jobs {
-						j := &l.Jobs[n]
-						row(jobLine{"job", j}, j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Tally.Ended, j.Children), fmt.Sprint(j.Tally.Successful),
-							fmt.Sprint(j.Tally.Files), fmt.Sprint(j.Tally.Failed), transfer.FormatBytes(j.Tally.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal))
-						page.After = j.ID
-					}
-					if !l.More {
-						return nil
+			headings := []string{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER"}
+			return session.ListKept(q, cmd, headings, job.AskList, job.Page{}, func(at client.AtAgent, l *job.Listed, row output.Row) (next any) {
+				for n := range l.Jobs {
+					j := &l.Jobs[n]
+					row(jobLine{"job", j}, j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Tally.Ended, j.Children), fmt.Sprint(j.Tally.Successful),
+						fmt.Sprint(j.Tally.Files), fmt.Sprint(j.Tally.Failed), transfer.FormatBytes(j.Tally.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal))
+					if l.More {
+						next = job.Page{After: j.ID}
 					}
 				}
+				return next
 			})
 		}}
 	q.Add(c)

@@ -335,31 +335,23 @@ func (r *fteRun) list() error {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return transfer.Errorf(transfer.KindUsage, "the pattern %q is malformed", pattern)
 	}
-	net, ctx, done, err := r.q.Open(r.cmd)
-	if err != nil {
-		return err
-	}
-	defer done()
-	rows := [][]string{{"Agent Name:", "Queue Manager Name:", "Status:"}}
+	headings := []string{"Agent Name:", "Queue Manager Name:", "Status:"}
 	if r.Has("v") {
-		rows[0] = append(rows[0], "Status Age:", "Host:")
+		headings = append(headings, "Status Age:", "Host:")
 	}
-	err = net.Agents(ctx, func(a *wire.AgentStatus) error {
-		if ok, _ := path.Match(pattern, string(a.Agent)); !ok {
+	return r.q.List(r.cmd, headings, func(ctx context.Context, net *client.Client, row output.Row) error {
+		return net.Agents(ctx, func(a *wire.AgentStatus) error {
+			if ok, _ := path.Match(pattern, string(a.Agent)); !ok {
+				return nil
+			}
+			cells := []string{string(a.Agent), output.Or(a.Manager, "-"), a.Status}
+			if r.Has("v") {
+				cells = append(cells, output.Age(a.Age), a.Host)
+			}
+			row(nil, cells...)
 			return nil
-		}
-		row := []string{string(a.Agent), output.Or(a.Manager, "-"), a.Status}
-		if r.Has("v") {
-			row = append(row, output.Age(a.Age), a.Host)
-		}
-		rows = append(rows, row)
-		return nil
+		})
 	})
-	if err != nil {
-		return err
-	}
-	output.Table(r.cmd.OutOrStdout(), rows)
-	return nil
 }
 
 func (r *fteRun) details() error {

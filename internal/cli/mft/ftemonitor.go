@@ -197,12 +197,12 @@ func (r *fteRun) listMonitors() error {
 		}
 		return nil
 	}
-	rows := [][]string{{"Agent Name:", "Monitor Name:"}}
-	for _, m := range found {
-		rows = append(rows, []string{string(m.Definition.Agent), m.Definition.Name})
-	}
-	output.Table(r.cmd.OutOrStdout(), rows)
-	return nil
+	return output.List(r.cmd, false, []string{"Agent Name:", "Monitor Name:"}, func(row output.Row) error {
+		for _, m := range found {
+			row(nil, string(m.Definition.Agent), m.Definition.Name)
+		}
+		return nil
+	})
 }
 
 // fileOf returns the file of a monitor in a directory. It checks the name once more, because the name came from an

@@ -287,22 +287,16 @@ func newMonitorLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List monitors: your own, and others' with the authority operate or audit", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			head := []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}
-			return q.List(cmd, head, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
-				for after := ""; ; {
-					l, err := client.Ask[monitor.Listed](k.Ctx, at, monitor.AskList, monitor.ListAsked{After: after})
-					if err != nil {
-						return err
-					}
-					for n := range l.Monitors {
-						m := &l.Monitors[n]
-						after = m.Definition.Name
-						row(monitorShown{"monitor", *m}, monitorRow(m)...)
-					}
-					if !l.More || len(l.Monitors) == 0 {
-						return nil
+			headings := []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}
+			return session.ListKept(q, cmd, headings, monitor.AskList, monitor.ListAsked{}, func(_ client.AtAgent, l *monitor.Listed, row output.Row) (next any) {
+				for n := range l.Monitors {
+					m := &l.Monitors[n]
+					row(monitorShown{"monitor", *m}, monitorRow(m)...)
+					if l.More {
+						next = monitor.ListAsked{After: m.Definition.Name}
 					}
 				}
+				return next
 			})
 		}}
 	q.Add(c)
@@ -401,26 +395,21 @@ func newMonitorHistory() *cobra.Command {
 
 // history prints the last triggers of a monitor, as many as ask has for its Limit.
 func history(q *session.KeptQuery, k *session.Kept, at client.AtAgent, ask monitor.HistoryAsked) error {
-	rows := [][]string{{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}}
-	for more := true; more && ask.Limit > 0; {
-		h, err := client.Ask[monitor.History](k.Ctx, at, monitor.AskHistory, ask)
-		if err != nil {
-			return err
-		}
-		for _, l := range h.Triggers {
-			ask.Before = l.N
-			ask.Limit--
-			if q.JSON {
-				output.JSON(k.Cmd, triggerLine{"trigger", l})
+	return output.List(k.Cmd, q.JSON, []string{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}, func(row output.Row) error {
+		for more := true; more && ask.Limit > 0; {
+			h, err := client.Ask[monitor.History](k.Ctx, at, monitor.AskHistory, ask)
+			if err != nil {
+				return err
 			}
-			rows = append(rows, triggerRow(&l))
+			for _, l := range h.Triggers {
+				ask.Before = l.N
+				ask.Limit--
+				row(triggerLine{"trigger", l}, triggerRow(&l)...)
+			}
+			more = h.More && len(h.Triggers) > 0
 		}
-		more = h.More && len(h.Triggers) > 0
-	}
-	if !q.JSON {
-		output.Table(k.Cmd.OutOrStdout(), rows)
-	}
-	return nil
+		return nil
+	})
 }
 
 func triggerRow(l *monitor.Logged) []string {

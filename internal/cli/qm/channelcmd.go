@@ -69,18 +69,12 @@ func newChannelLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := [][]string{{"CHANNEL", "STATE", "DIRECTION", "ROUND TRIP", "IN", "OUT", "WAITING", "REASON"}}
-			for _, s := range ans.Channels {
-				if q.JSON {
-					output.JSON(cmd, s)
-					continue
+			return output.List(cmd, q.JSON, []string{"CHANNEL", "STATE", "DIRECTION", "ROUND TRIP", "IN", "OUT", "WAITING", "REASON"}, func(row output.Row) error {
+				for _, s := range ans.Channels {
+					row(s, s.Name, s.State, s.Direction, tripText(s.RTT), transfer.FormatBytes(s.In), transfer.FormatBytes(s.Out), fmt.Sprint(s.Waiting), output.Printable(s.Reason))
 				}
-				rows = append(rows, []string{s.Name, s.State, s.Direction, tripText(s.RTT), transfer.FormatBytes(s.In), transfer.FormatBytes(s.Out), fmt.Sprint(s.Waiting), output.Printable(s.Reason)})
-			}
-			if !q.JSON {
-				output.Table(cmd.OutOrStdout(), rows)
-			}
-			return nil
+				return nil
+			})
 		}}
 	q.Add(c)
 	return c

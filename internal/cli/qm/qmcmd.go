@@ -39,26 +39,21 @@ func newQMLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := [][]string{{"NAME", "CLUSTER", "BY", "STATE", "URL", "VERSION", "LEADS", "CONNECTIONS", "STORE", "BEHIND"}}
-			for _, m := range all {
-				if q.JSON {
-					output.JSON(cmd, m)
-					continue
+			headings := []string{"NAME", "CLUSTER", "BY", "STATE", "URL", "VERSION", "LEADS", "CONNECTIONS", "STORE", "BEHIND"}
+			return output.List(cmd, q.JSON, headings, func(row output.Row) error {
+				for _, m := range all {
+					by := "-"
+					switch {
+					case m.Linked:
+						by = "channel"
+					case m.Cluster != "":
+						by = "route"
+					}
+					row(m, output.Printable(m.Name), output.Or(output.Printable(m.Cluster), "-"), by, memberState(m), output.Or(output.Printable(m.URL), "-"), output.Or(output.Printable(m.Version), "-"),
+						output.Or(output.Printable(strings.Join(m.Leads(), " ")), "-"), fmt.Sprint(m.Connections), transfer.FormatBytes(int64(m.StoreBytes)), fmt.Sprint(m.Lag))
 				}
-				by := "-"
-				switch {
-				case m.Linked:
-					by = "channel"
-				case m.Cluster != "":
-					by = "route"
-				}
-				rows = append(rows, []string{output.Printable(m.Name), output.Or(output.Printable(m.Cluster), "-"), by, memberState(m), output.Or(output.Printable(m.URL), "-"), output.Or(output.Printable(m.Version), "-"),
-					output.Or(output.Printable(strings.Join(m.Leads(), " ")), "-"), fmt.Sprint(m.Connections), transfer.FormatBytes(int64(m.StoreBytes)), fmt.Sprint(m.Lag)})
-			}
-			if !q.JSON {
-				output.Table(cmd.OutOrStdout(), rows)
-			}
-			return nil
+				return nil
+			})
 		}}
 	q.Add(c)
 	return c

@@ -112,18 +112,13 @@ func newQueueLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := [][]string{{"QUEUE", "MESSAGES", "BYTES", "LIMIT", "REPLICAS"}}
-		for n := range ans.Queues {
-			v := &ans.Queues[n]
-			if q.JSON {
-				output.JSON(cmd, lineOf("queue", v))
+		return output.List(cmd, q.JSON, []string{"QUEUE", "MESSAGES", "BYTES", "LIMIT", "REPLICAS"}, func(row output.Row) error {
+			for n := range ans.Queues {
+				v := &ans.Queues[n]
+				row(lineOf("queue", v), string(v.Queue), fmt.Sprint(v.Messages), transfer.FormatBytes(int64(v.Bytes)), transfer.FormatBytes(v.MaxBytes), fmt.Sprint(v.Replicas))
 			}
-			rows = append(rows, []string{string(v.Queue), fmt.Sprint(v.Messages), transfer.FormatBytes(int64(v.Bytes)), transfer.FormatBytes(v.MaxBytes), fmt.Sprint(v.Replicas)})
-		}
-		if !q.JSON {
-			output.Table(cmd.OutOrStdout(), rows)
-		}
-		return nil
+			return nil
+		})
 	}}
 	q.Add(c)
 	return c

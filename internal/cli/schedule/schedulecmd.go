@@ -167,21 +167,16 @@ func newScheduleLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your schedules, and with the authority operate those of others", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.List(cmd, []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
-				for page := (schedule.Page{}); ; {
-					l, err := client.Ask[schedule.Listed](k.Ctx, at, schedule.AskList, page)
-					if err != nil {
-						return err
-					}
-					for n := range l.Schedules {
-						s := &l.Schedules[n]
-						row(scheduleLine{"schedule", at.Agent, s}, s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
-						page.After = s.Name
-					}
-					if !l.More {
-						return nil
+			headings := []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}
+			return session.ListKept(q, cmd, headings, schedule.AskList, schedule.Page{}, func(at client.AtAgent, l *schedule.Listed, row output.Row) (next any) {
+				for n := range l.Schedules {
+					s := &l.Schedules[n]
+					row(scheduleLine{"schedule", at.Agent, s}, s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
+					if l.More {
+						next = schedule.Page{After: s.Name}
 					}
 				}
+				return next
 			})
 		}}
 	q.Add(c)

@@ -39,27 +39,27 @@ func (k *KeptQuery) OpenKept(cmd *cobra.Command) (*Kept, func(), error) {
 	return &Kept{net, ctx, cmd, agent}, done, err
 }
 
-// List prints the objects that agents keep, as a table or with --json as lines. all asks one agent; it calls row for
-// each object.
-func (k *KeptQuery) List(cmd *cobra.Command, head []string, all func(k *Kept, at client.AtAgent, row func(line any, cells ...string)) error) error {
+// ListKept prints the objects that agents keep, as output.List does. It asks each agent for one page after another,
+// beginning with the question first. list calls row for each object of a page, and returns the question for the next
+// page, or nil after the last one.
+func ListKept[Page any](k *KeptQuery, cmd *cobra.Command, headings []string, kind wire.Kind, first any, list func(at client.AtAgent, page *Page, row output.Row) (next any)) error {
 	open, done, err := k.OpenKept(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	rows := [][]string{head}
-	err = open.Each(func(at client.AtAgent) error {
-		return all(open, at, func(line any, cells ...string) {
-			if k.JSON {
-				output.JSON(cmd, line)
+	return output.List(cmd, k.JSON, headings, func(row output.Row) error {
+		return open.Each(func(at client.AtAgent) error {
+			for ask := first; ask != nil; {
+				page, err := client.Ask[Page](open.Ctx, at, kind, ask)
+				if err != nil {
+					return err
+				}
+				ask = list(at, page, row)
 			}
-			rows = append(rows, cells)
+			return nil
 		})
 	})
-	if err == nil && !k.JSON {
-		output.Table(cmd.OutOrStdout(), rows)
-	}
-	return err
 }
 
 // A Kept is a connection for questions to agents.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
@@ -51,6 +52,16 @@ func (q *Query) Open(cmd *cobra.Command) (*client.Client, context.Context, func(
 		net.Who = q.Who
 	}
 	return net, ctx, func() { conn.Close(); stop() }, nil
+}
+
+// List connects, and prints the objects that each asks for, as output.List does.
+func (q *Query) List(cmd *cobra.Command, headings []string, each func(ctx context.Context, net *client.Client, row output.Row) error) error {
+	net, ctx, done, err := q.Open(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return output.List(cmd, q.JSON, headings, func(row output.Row) error { return each(ctx, net, row) })
 }
 
 // NewClient is a client for this user.

@@ -121,20 +121,15 @@ func newTemplateLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List templates of agents that you may send from", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.List(cmd, []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
-				for page := (template.Page{}); ; {
-					l, err := client.Ask[template.Listed](k.Ctx, at, template.AskList, page)
-					if err != nil {
-						return err
-					}
-					for _, t := range l.Templates {
-						row(templateLine{"template", at.Agent, t}, t.Name, string(at.Agent), string(t.Destination), output.Or(paramsText(&t), "-"), output.Person(t.Principal))
-						page.After = t.Name
-					}
-					if !l.More {
-						return nil
+			headings := []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}
+			return session.ListKept(q, cmd, headings, template.AskList, template.Page{}, func(at client.AtAgent, l *template.Listed, row output.Row) (next any) {
+				for _, t := range l.Templates {
+					row(templateLine{"template", at.Agent, t}, t.Name, string(at.Agent), string(t.Destination), output.Or(paramsText(&t), "-"), output.Person(t.Principal))
+					if l.More {
+						next = template.Page{After: t.Name}
 					}
 				}
+				return next
 			})
 		}}
 	q.Add(c)

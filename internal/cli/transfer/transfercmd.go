@@ -58,37 +58,26 @@ func newTransferLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		net, ctx, done, err := q.Open(cmd)
-		if err != nil {
+		left, headings := 0, []string{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}
+		err = q.List(cmd, headings, func(ctx context.Context, net *client.Client, row output.Row) (err error) {
+			left, err = net.Transfers(ctx, filter, f.Limit, func(p *transfer.Progress) error {
+				row(inJSON(p), cells(p)...)
+				return nil
+			})
 			return err
-		}
-		defer done()
-		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}}
-		left, err := net.Transfers(ctx, filter, f.Limit, func(p *transfer.Progress) error {
-			if q.JSON {
-				output.JSON(cmd, inJSON(p))
-			}
-			rows = append(rows, row(p))
-			return nil
 		})
-		if err != nil {
-			return err
-		}
-		if !q.JSON {
-			output.Table(cmd.OutOrStdout(), rows)
-		}
-		if left > 0 {
+		if err == nil && left > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s more; --limit shows more, --since and other filters fewer\n", output.Plural(int64(left), "transfer"))
 		}
-		return nil
+		return err
 	}}
 	q.Add(c)
 	f.Add(c)
 	return c
 }
 
-// row is a transfer's line of a table.
-func row(p *transfer.Progress) []string {
+// cells returns a transfer's line of a table.
+func cells(p *transfer.Progress) []string {
 	reason := ""
 	if p.Reason != nil {
 		reason = p.Reason.Text

@@ -153,3 +153,19 @@ func (a Attributes) Records() transfer.Records {
 	}
 	return transfer.Records{RECFM: a.RECFM(), LRECL: a.LRECL, BLKSIZE: a.BLKSIZE}
 }
+
+// Described returns the attributes of an encoded sidecar as text for messages; nil is no sidecar.
+func Described(sidecar []byte) string {
+	if sidecar == nil {
+		return "no records"
+	}
+	s, err := DecodeSidecar(sidecar)
+	if err != nil {
+		return "attributes that cannot be read"
+	}
+	text := s.Attributes.String()
+	if s.Encoding != "" {
+		text += " in code page " + s.Encoding
+	}
+	return text
+}

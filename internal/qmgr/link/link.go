@@ -237,6 +237,13 @@ func (l *Link) ComesUp() <-chan struct{} {
 	return l.Again
 }
 
+// CameUp returns how often the link has come up, from 1 on, and the channel of ComesUp.
+func (l *Link) CameUp() (times int64, again <-chan struct{}) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.Ups, l.Again
+}
+
 func (l *Link) complain(sub *nats.Subscription, err error) {
 	attrs := []any{slog.String("connection", l.Role), slog.Any("error", err)}
 	if sub != nil {

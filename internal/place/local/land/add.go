@@ -28,7 +28,7 @@ func (c *commit) add(p *place.Pending) {
 	c.work = append(c.work, w)
 	if part != nil {
 		w.in.Beside = part.Beside
-		w.place, w.dir = part.place, l.dirs.hold(part.dir)
+		w.place, w.dir = part.place, l.tree.open.hold(part.dir)
 		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = part.temp, part.ino, part.dev, part.Offset()
 		w.in.DirIno, w.in.DirDev = w.dir.ID().Ino, w.dir.ID().Dev
 		w.in.Mode = c.granted(w.dir, w.in.Mode)
@@ -39,7 +39,7 @@ func (c *commit) add(p *place.Pending) {
 		if w.place, err = l.locate(p.Name); err == nil && !w.isDir() {
 			err = transfer.Errorf(transfer.KindInternal, "internal error: item %d has no file", p.Outcome.Item)
 		} else if err == nil {
-			err = l.fs.roots.PermittedAt(l.may, transfer.AuthDest, w.place)
+			err = l.fs.roots.PermittedAt(l.cfg.May, transfer.AuthDest, w.place)
 		}
 		if err == nil {
 			c.lookDir(w)
@@ -81,7 +81,7 @@ func (c *commit) lookDir(w *work) {
 		return // it is new, or makeOne reports the error
 	}
 	defer d.Close()
-	if !w.l.made(d) {
+	if !w.l.tree.made(d) {
 		w.existed(d)
 	}
 }
@@ -114,26 +114,26 @@ func (c *commit) granted(d *held, mode uint32) uint32 {
 // the name is free. An item with a sidecar is the exception: the sidecar gets its name before the file does.
 func (c *commit) look(w *work) {
 	b := w.in.Beside
-	if !w.l.replaces() && (b == nil || b.Data == nil) && w.l.cfg.IfExists != transfer.IfExistsRename {
+	if !w.l.rule.replaces() && (b == nil || b.Data == nil) && w.l.cfg.IfExists != transfer.IfExistsRename {
 		return
 	}
 
 	err := c.freeName(w)
 	if err == nil {
-		err = w.l.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
+		err = w.l.rule.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
 	}
 	if err == nil {
 		var st disk.Stat
 		if st, err = w.dir.Lstat(w.place.Base()); err == nil {
 			id := st.Identity()
 			w.in.Replaces = &id
-			err = checkMark(w.l, &w.in.Outcome, &st)
+			err = checkMark(w.l.cfg.Marked, &w.in.Outcome, &st)
 		} else if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
 	if err == nil {
-		err = c.l.lookBeside(w)
+		err = c.l.sidecars.look(w)
 	}
 
 	if passing := disk.PassingError(w.in.Outcome.Path, "written", err); passing != nil {
@@ -161,7 +161,7 @@ func (c *commit) freeName(w *work) error {
 
 	free, err := disk.FreeIn(w.dir.Dir, w.place, c.names)
 	if err == disk.ErrNoName {
-		return w.l.taken(w.dir.Dir, w.place).WithHint("so are its numbered names; clear the directory up")
+		return w.l.rule.taken(w.dir.Dir, w.place).WithHint("so are its numbered names; clear the directory up")
 	}
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"ferry/internal/place"
@@ -30,64 +29,13 @@ import (
 // baseTries is the number of times that the commit copies a base that changes meanwhile; then the item fails.
 const baseTries = 3
 
-// endings holds the names that the commits of one agent have to themselves.
-type endings struct {
-	mu sync.Mutex
-	of map[disk.Entry]chan struct{} // closed when the name is free again
-}
-
-// take waits until no other commit has any of the names, and takes them. done gives them back.
-func (s *endings) take(ctx context.Context, names []disk.Entry) (done func(), err error) {
-	for {
-		busy := s.tryTake(names)
-		if busy == nil {
-			return func() { s.give(names) }, nil
-		}
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// tryTake takes all names or none. If it takes none, it returns a channel that closes when one of the names is free.
-func (s *endings) tryTake(names []disk.Entry) (busy chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range names {
-		if busy := s.of[n]; busy != nil {
-			return busy
-		}
-	}
-	if s.of == nil {
-		s.of = map[disk.Entry]chan struct{}{}
-	}
-	free := make(chan struct{})
-	for _, n := range names {
-		s.of[n] = free
-	}
-	return nil
-}
-
-func (s *endings) give(names []disk.Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(names) > 0 {
-		close(s.of[names[0]])
-	}
-	for _, n := range names {
-		delete(s.of, n)
-	}
-}
-
 // join completes the temporaries of the appended items. If the host lacks a resource, join notes the error and joins
 // nothing.
 func (c *commit) join(ctx context.Context) (done func(), err error) {
 	var all []*work
 	var names []disk.Entry
 	for _, w := range c.work {
-		if w.part == nil || w.early || !appends(w.l) {
+		if w.part == nil || w.early || !w.l.rule.appends() {
 			continue
 		}
 		all = append(all, w)
@@ -96,7 +44,7 @@ func (c *commit) join(ctx context.Context) (done func(), err error) {
 		}
 	}
 
-	if done, err = c.l.fs.endings.take(ctx, names); err != nil {
+	if done, err = c.l.fs.claims.Take(ctx, names); err != nil {
 		return nil, err
 	}
 	for _, w := range all {
@@ -178,7 +126,7 @@ func (w *work) join(ctx context.Context) error {
 	case st.Type != disk.TypeFile:
 		return notReplaceable(w.place)
 	}
-	if err := fits(l, w.dir.Dir, w.place, w.in.Beside); err != nil {
+	if err := l.rule.fits(w.dir.Dir, w.place, w.in.Beside); err != nil {
 		return err
 	}
 
@@ -218,8 +166,8 @@ func (w *work) join(ctx context.Context) error {
 // joined returns a new temporary with the bytes of the base and the arrived bytes, and its digest.
 func (w *work) joined(ctx context.Context, base disk.File, st *disk.Stat) (whole *Partial, sum string, err error) {
 	l := w.l
-	temp := joinedName(l.shared, w.in.Outcome.Item)
-	if err := l.unlinkTemp(w.dir.Dir, temp); err != nil { // of an earlier attempt
+	temp := l.temps.joined(w.in.Outcome.Item)
+	if err := l.temps.unlink(w.dir.Dir, temp); err != nil { // of an earlier attempt
 		return nil, "", err
 	}
 	f, err := l.disk.Open(w.dir.Dir, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, tempMode)
@@ -234,10 +182,10 @@ func (w *work) joined(ctx context.Context, base disk.File, st *disk.Stat) (whole
 	}
 	if err != nil {
 		l.disk.Close(f)
-		return nil, "", errors.Join(err, l.unlinkTemp(w.dir.Dir, temp))
+		return nil, "", errors.Join(err, l.temps.unlink(w.dir.Dir, temp))
 	}
 
-	l.dirs.hold(whole.dir)
+	l.tree.open.hold(whole.dir)
 	made := whole
 	defer func() {
 		if err != nil {
@@ -295,9 +243,9 @@ func (b both) Write(p []byte) (int, error) {
 
 // alone keeps other renames of this agent out from between the look at a base and the
 // rename that replaces it.
-func alone(l *Landing) (done func()) {
-	names := &l.fs.renaming
-	if appends(l) {
+func (f *Target) alone(appends bool) (done func()) {
+	names := &f.renaming
+	if appends {
 		names.Lock()
 		return names.Unlock
 	}
@@ -313,7 +261,7 @@ func unlinked(c *commit, was *disk.Identity) {
 	}
 	before := *was
 	for _, w := range c.work {
-		if is := w.in.Replaces; !appends(w.l) || w.named() || w.over() || is == nil || *is != before {
+		if is := w.in.Replaces; !w.l.rule.appends() || w.named() || w.over() || is == nil || *is != before {
 			continue
 		}
 		if st, err := w.dir.Lstat(w.place.Base()); err == nil && st.Identity().SameFile(before) {
@@ -325,7 +273,7 @@ func unlinked(c *commit, was *disk.Identity) {
 
 // based checks, just before the rename, that the replaced file is the copied one.
 func (w *work) based() {
-	if !appends(w.l) {
+	if !w.l.rule.appends() {
 		return
 	}
 	st, err := w.dir.Lstat(w.place.Base())

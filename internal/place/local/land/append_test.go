@@ -168,7 +168,7 @@ func TestAppendWithoutRoom(t *testing.T) {
 	full = true
 	_, err = l.Commit(t.Context(), []place.Pending{p})
 	wantKind(t, err, transfer.KindNoSpace)
-	if left := temporaries(t, dir); len(left) != 1 || filepath.Base(left[0]) != l.temp(1) {
+	if left := temporaries(t, dir); len(left) != 1 || filepath.Base(left[0]) != l.temps.name(1) {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -185,18 +185,18 @@ func TestAppendEndsWithTheAgent(t *testing.T) {
 	if _, err := l.Commit(ctx, []place.Pending{p}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if left := temporaries(t, dir); len(left) != 1 || filepath.Base(left[0]) != l.temp(1) {
+	if left := temporaries(t, dir); len(left) != 1 || filepath.Base(left[0]) != l.temps.name(1) {
 		t.Errorf("left: %v", left)
 	}
 
 	names := []disk.Entry{{Dir: disk.DirID{Dev: 1, Ino: 2}, Name: "x"}, {Dir: disk.DirID{Dev: 1, Ino: 2}, Name: "y"}}
-	done, err := f.endings.take(t.Context(), names)
+	done, err := f.claims.Take(t.Context(), names)
 	must(t, err)
-	if _, err := f.endings.take(ctx, names[1:]); !errors.Is(err, context.Canceled) {
+	if _, err := f.claims.Take(ctx, names[1:]); !errors.Is(err, context.Canceled) {
 		t.Errorf("a name that is another commit's: %v", err)
 	}
 	done()
-	done, err = f.endings.take(t.Context(), names)
+	done, err = f.claims.Take(t.Context(), names)
 	must(t, err)
 	done()
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
-	"strconv"
 
 	"ferry/internal/content/record"
 	"ferry/internal/place/local/disk"
@@ -21,12 +21,21 @@ const besideMode = 0o644
 // file then does not get its name, the commit puts the earlier sidecar back. A sidecar that no longer describes a file
 // is removed after the file has changed.
 
-// lookBeside records the sidecar that exists at the name of an item's new sidecar.
-func (l *shared) lookBeside(w *work) error {
+// sidecars writes and removes the sidecars of one transfer's items.
+type sidecars struct {
+	disk    disk.Disk
+	log     *slog.Logger
+	tree    *dirTree
+	temps   *temps
+	durable bool // sidecars survive a power cut
+}
+
+// look records the sidecar that exists at the name of an item's new sidecar.
+func (s *sidecars) look(w *work) error {
 	if b := w.in.Beside; b == nil || b.Data == nil || b.Above {
 		return nil
 	}
-	was, err := disk.ReadSmall(l.disk, w.dir.Dir, record.SidecarName(w.place.Base()), record.MaxSidecar)
+	was, err := disk.ReadSmall(s.disk, w.dir.Dir, record.SidecarName(w.place.Base()), record.MaxSidecar)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -35,27 +44,27 @@ func (l *shared) lookBeside(w *work) error {
 	return err
 }
 
-// prepareBeside writes the sidecar of an item under a temporary name, unless the sidecar exists already. After the
+// prepare writes the sidecar of an item under a temporary name, unless the sidecar exists already. After the
 // commit is recorded, no step may need space.
-func (l *Landing) prepareBeside(w *work) error {
+func (s *sidecars) prepare(w *work) error {
 	b := w.in.Beside
 	if b == nil || b.Data == nil {
 		return nil
 	}
 
-	d, name, done, err := l.besideOf(w)
+	d, name, done, err := s.at(w)
 	if err != nil {
 		return err
 	}
 	defer done()
 
-	if _, there, err := l.lookAt(w, d, name); there || err != nil {
+	if _, there, err := s.lookAt(w, d, name); there || err != nil {
 		return err
 	}
 
-	l.soil(d)
-	if err := l.writeAside(d, l.asideName(w), b.Data); err != nil {
-		l.unlinkTemp(d, l.asideName(w))
+	s.tree.soil(d.Path())
+	if err := s.writeAside(d, s.temps.aside(w.in.Outcome.Item), b.Data); err != nil {
+		s.temps.unlink(d, s.temps.aside(w.in.Outcome.Item))
 		return err
 	}
 
@@ -64,9 +73,9 @@ func (l *Landing) prepareBeside(w *work) error {
 }
 
 // lookAt reads the sidecar at a name, and reports whether it has the wanted content already.
-func (l *shared) lookAt(w *work, d *disk.Dir, name string) (old []byte, there bool, err error) {
+func (s *sidecars) lookAt(w *work, d *disk.Dir, name string) (old []byte, there bool, err error) {
 	b := w.in.Beside
-	old, err = disk.ReadSmall(l.disk, d, name, record.MaxSidecar)
+	old, err = disk.ReadSmall(s.disk, d, name, record.MaxSidecar)
 	switch {
 	case err == nil && bytes.Equal(old, b.Data):
 		return old, true, nil
@@ -79,31 +88,31 @@ func (l *shared) lookAt(w *work, d *disk.Dir, name string) (old []byte, there bo
 	return old, false, err
 }
 
-// setBeside gives the sidecar of an item its name, unless it exists already. setBeside never replaces the sidecar of a
+// set gives the sidecar of an item its name, unless it exists already. set never replaces the sidecar of a
 // whole directory: the files in the directory rely on it.
-func (l *Landing) setBeside(w *work) error {
+func (s *sidecars) set(w *work) error {
 	b := w.in.Beside
 	if b == nil || b.Data == nil {
 		return nil
 	}
 
-	d, name, done, err := l.besideOf(w)
+	d, name, done, err := s.at(w)
 	if err != nil {
 		return err
 	}
 	defer done()
 
 	if b.Above { // its presence does not prove that it survives a power cut
-		l.soil(d)
+		s.tree.soil(d.Path())
 	}
 
-	old, there, err := l.lookAt(w, d, name)
+	old, there, err := s.lookAt(w, d, name)
 	if there || err != nil {
 		return err
 	}
 
 	w.beside, w.before = true, old
-	if err := l.putBeside(w, d, name, b.Data); err != nil {
+	if err := s.put(w, d, name, b.Data); err != nil {
 		return err
 	}
 
@@ -113,68 +122,63 @@ func (l *Landing) setBeside(w *work) error {
 }
 
 // dropAside removes the temporary of a sidecar that did not get its name.
-func (l *Landing) dropAside(w *work) {
+func (s *sidecars) dropAside(w *work) {
 	if !w.aside || w.dir == nil {
 		return
 	}
-	d, _, done, err := l.besideOf(w)
+	d, _, done, err := s.at(w)
 	if err == nil {
 		defer done()
-		err = l.unlinkTemp(d, l.asideName(w))
+		err = s.temps.unlink(d, s.temps.aside(w.in.Outcome.Item))
 	}
 	if err != nil {
-		l.fs.log.Warn("cannot remove temporary file; retried at the end of the transfer", "of", w.in.Outcome.Path, "error", err)
+		s.log.Warn("cannot remove temporary file; retried at the end of the transfer", "of", w.in.Outcome.Path, "error", err)
 	}
 }
 
-// asideName returns the name of the temporary for an item's sidecar.
-func (l *shared) asideName(w *work) string {
-	return l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + disk.TempSuffix
-}
-
-// putBeside gives a small file beside an item its new content, atomically. It uses a temporary that any process
+// put gives a small file beside an item its new content, atomically. It uses a temporary that any process
 // prepared before the commit was recorded, if the temporary has that content.
-func (l *Landing) putBeside(w *work, d *disk.Dir, name string, data []byte) error {
-	temp := l.asideName(w)
+func (s *sidecars) put(w *work, d *disk.Dir, name string, data []byte) error {
+	temp := s.temps.aside(w.in.Outcome.Item)
 	var err error
-	if prepared := w.aside && bytes.Equal(data, w.in.Beside.Data); !prepared && !l.holds(d, temp, data) {
-		err = l.writeAside(d, temp, data)
+	if prepared := w.aside && bytes.Equal(data, w.in.Beside.Data); !prepared && !s.holds(d, temp, data) {
+		err = s.writeAside(d, temp, data)
 	}
 	if err == nil {
-		err = l.disk.Rename(d, temp, name, true)
+		err = s.disk.Rename(d, temp, name, true)
 	}
 	if err != nil && !w.aside {
-		l.unlinkTemp(d, temp)
+		s.temps.unlink(d, temp)
 	}
 	return err
 }
 
 // writeAside writes a small file, and syncs it where the transfer is durable.
-func (l *Landing) writeAside(d *disk.Dir, temp string, data []byte) error {
-	if err := l.unlinkTemp(d, temp); err != nil { // of an earlier attempt
+func (s *sidecars) writeAside(d *disk.Dir, temp string, data []byte) error {
+	if err := s.temps.unlink(d, temp); err != nil { // of an earlier attempt
 		return err
 	}
 
-	f, err := l.disk.Open(d, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, besideMode)
+	f, err := s.disk.Open(d, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, besideMode)
 	if err != nil {
 		return err
 	}
 
 	for done := 0; err == nil && done < len(data); {
 		var n int
-		if n, err = l.disk.Write(f, data[done:], int64(done)); err == nil && n <= 0 {
+		if n, err = s.disk.Write(f, data[done:], int64(done)); err == nil && n <= 0 {
 			err = io.ErrShortWrite
 		}
 		done += n
 	}
-	if err == nil && l.cfg.Durable {
-		err = l.disk.Sync(f)
+	if err == nil && s.durable {
+		err = s.disk.Sync(f)
 	}
-	return errors.Join(err, l.disk.Close(f))
+	return errors.Join(err, s.disk.Close(f))
 }
 
-// besideOf returns the directory and the name of an item's sidecar.
-func (l *Landing) besideOf(w *work) (d *disk.Dir, name string, done func(), err error) {
+// at returns the directory and the name of an item's sidecar.
+func (s *sidecars) at(w *work) (d *disk.Dir, name string, done func(), err error) {
 	if !w.in.Beside.Above {
 		return w.dir.Dir, record.SidecarName(w.place.Base()), func() {}, nil
 	}
@@ -182,17 +186,17 @@ func (l *Landing) besideOf(w *work) (d *disk.Dir, name string, done func(), err 
 	if lib.IsRoot() {
 		return nil, "", nil, transfer.Errorf(transfer.KindOutsideRoot, "the library of %s is a root of the agent, and no file can lie beside a root", w.in.Outcome.Path)
 	}
-	h, err := l.dir(lib.Parent(), nil)
+	h, err := s.tree.dir(lib.Parent(), nil)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	return h.Dir, record.SidecarName(lib.Base()), func() { l.dirs.release(h) }, nil
+	return h.Dir, record.SidecarName(lib.Base()), func() { s.tree.open.release(h) }, nil
 }
 
-// returnBeside puts back the sidecar of a name that an item did not get. It is the sidecar that this commit replaced,
+// putBack puts back the sidecar of a name that an item did not get. It is the sidecar that this commit replaced,
 // or the one that an earlier attempt found. A sidecar that is there by now and is not the item's belongs to another
 // program, and stays.
-func (l *Landing) returnBeside(w *work) (back bool, err error) {
+func (s *sidecars) putBack(w *work) (back bool, err error) {
 	b := w.in.Beside
 	if b == nil || b.Data == nil || b.Above || !w.beside && !w.earlier {
 		return false, nil // other items may have been added to a library
@@ -204,7 +208,7 @@ func (l *Landing) returnBeside(w *work) (back bool, err error) {
 	}
 
 	name := record.SidecarName(w.place.Base())
-	now, err := disk.ReadSmall(l.disk, w.dir.Dir, name, record.MaxSidecar)
+	now, err := disk.ReadSmall(s.disk, w.dir.Dir, name, record.MaxSidecar)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return w.earlier, nil
@@ -216,23 +220,23 @@ func (l *Landing) returnBeside(w *work) (back bool, err error) {
 		return false, nil
 	}
 
-	l.soil(w.dir.Dir)
+	s.tree.soil(w.dir.Path())
 	if was != nil {
-		return true, l.putBeside(w, w.dir.Dir, name, was)
+		return true, s.put(w, w.dir.Dir, name, was)
 	}
-	if err = l.disk.Unlink(w.dir.Dir, name); errors.Is(err, fs.ErrNotExist) {
+	if err = s.disk.Unlink(w.dir.Dir, name); errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return true, err
 }
 
-// dropBeside removes a sidecar that does not describe the new file at its name, or a sidecar at a name that had no
-// file. While dropBeside fails, the item waits: a program that reads the file would interpret it wrongly.
-func (l *shared) dropBeside(w *work) error {
+// drop removes a sidecar that does not describe the new file at its name, or a sidecar at a name that had no
+// file. While drop fails, the item waits: a program that reads the file would interpret it wrongly.
+func (s *sidecars) drop(w *work) error {
 	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil || w.dir == nil {
 		return nil
 	}
-	err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.Base()))
+	err := s.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.Base()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -240,14 +244,14 @@ func (l *shared) dropBeside(w *work) error {
 }
 
 // holds reports whether a small file certainly has the given content.
-func (l *shared) holds(d *disk.Dir, name string, data []byte) bool {
-	f, err := l.disk.Open(d, name, os.O_RDONLY, 0)
+func (s *sidecars) holds(d *disk.Dir, name string, data []byte) bool {
+	f, err := s.disk.Open(d, name, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}
 	b := make([]byte, len(data)+1)
-	n, err := l.disk.ReadAt(f, b, 0)
-	return l.disk.Close(f) == nil && (err == nil || err == io.EOF) && bytes.Equal(b[:n], data)
+	n, err := s.disk.ReadAt(f, b, 0)
+	return s.disk.Close(f) == nil && (err == nil || err == io.EOF) && bytes.Equal(b[:n], data)
 }
 
 // settleBeside removes the old sidecars of replaced files, and puts back the sidecars at names that items did not get.
@@ -258,9 +262,9 @@ func (c *commit) settleBeside() {
 		}
 		var err error
 		if w.named() {
-			err = c.l.dropBeside(w)
+			err = c.l.sidecars.drop(w)
 		} else if w.failed() || w.again != nil {
-			w.back, err = c.l.returnBeside(w)
+			w.back, err = c.l.sidecars.putBack(w)
 		}
 		if err != nil {
 			w.wait = disk.TargetError(w.in.Outcome.Path, err)

@@ -89,7 +89,7 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 
 	if intents := c.intents(); len(intents) > 0 {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
-			l.leaveUnnamed(c.work)
+			l.renames.leaveUnnamed(c.work)
 			return nil, fmt.Errorf("the commit of %d items could not be recorded: %w", len(intents), err)
 		}
 	}

@@ -27,19 +27,19 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 		return nil, disk.DirectoryError(transfer.Path(p.Path))
 	}
 	for again := false; ; again = true {
-		d, err := l.dir(p.Parent(), &p)
+		d, err := l.tree.dir(p.Parent(), l.goal(p))
 		if err != nil {
-			return nil, landError(l, transfer.Path(p.Path), err)
+			return nil, l.waits.landError(transfer.Path(p.Path), err)
 		}
 		part, err := l.createIn(d, p, item, size, allocated)
 		if err == nil {
-			writable(l, d)
+			l.waits.writable(d)
 			return part, nil
 		}
-		l.dirs.forget(d) // its path may lead elsewhere by now
-		l.dirs.release(d)
+		l.tree.open.forget(d) // its path may lead elsewhere by now
+		l.tree.open.release(d)
 		if again || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) {
-			return nil, landError(l, transfer.Path(p.Path), err)
+			return nil, l.waits.landError(transfer.Path(p.Path), err)
 		}
 	}
 }
@@ -47,20 +47,20 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 // createIn makes the temporary in an open directory. On success the partial
 // owns the caller's reference to it.
 func (l *Landing) createIn(d *held, p disk.Location, item uint64, size, allocated int64) (*Partial, error) {
-	if err := mayLandIn(l, d.Dir, p.Base()); err != nil {
+	if err := l.rights.landIn(d.Dir, p.Base()); err != nil {
 		return nil, err
 	}
 	if err := l.maybeFree(d.Dir, p, size); err != nil {
 		return nil, err
 	}
 
-	watch := l.watchOf(d) // the watch must be older than the file
-	temp := l.temp(item)
+	watch := l.watches.at(d) // the watch must be older than the file
+	temp := l.temps.name(item)
 	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL
 
 	f, err := l.disk.Open(d.Dir, temp, flags, tempMode)
 	if errors.Is(err, fs.ErrExist) { // our own, of an earlier attempt
-		if err := l.unlinkTemp(d.Dir, temp); err != nil {
+		if err := l.temps.unlink(d.Dir, temp); err != nil {
 			return nil, err
 		}
 		f, err = l.disk.Open(d.Dir, temp, flags, tempMode)
@@ -76,7 +76,7 @@ func (l *Landing) createIn(d *held, p disk.Location, item uint64, size, allocate
 	}
 	if err != nil {
 		l.disk.Close(f)
-		l.unlinkTemp(d.Dir, temp)
+		l.temps.unlink(d.Dir, temp)
 		return nil, err
 	}
 	return part, nil
@@ -85,10 +85,10 @@ func (l *Landing) createIn(d *held, p disk.Location, item uint64, size, allocate
 // maybeFree reports before the first byte the error that the rename would report at the end. For a small file that
 // replaces nothing, only the rename reports it: the check costs more than the bytes.
 func (l *Landing) maybeFree(d *disk.Dir, p disk.Location, size int64) error {
-	if size >= 0 && size < reserveFrom && !l.replaces() && !l.fs.roots.IsState(d, p.Base()) {
+	if size >= 0 && size < reserveFrom && !l.rule.replaces() && !l.fs.roots.IsState(d, p.Base()) {
 		return nil
 	}
-	return l.checkFree(d, p, newest, -1)
+	return l.rule.checkFree(d, p, newest, -1)
 }
 
 // Reopen opens the temporary of an earlier process and truncates it at a recorded point. If the temporary is doubtful,
@@ -106,39 +106,29 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 
 	at, err := intent.ParsePoint(point)
 	if err != nil {
-		return nil, doubtful(l, p, err)
+		return nil, l.waits.doubtful(p, err)
 	}
 
-	d, err := l.dir(p.Parent(), nil)
+	d, err := l.tree.dir(p.Parent(), nil)
 	if transfer.KindOf(err).Waits() {
 		return nil, err
 	}
 	if err != nil {
-		return nil, doubtful(l, p, err)
+		return nil, l.waits.doubtful(p, err)
 	}
 
 	part, err := l.reopenIn(d, p, item, at, size, allocated)
 	if err != nil {
-		l.dirs.release(d)
+		l.tree.open.release(d)
 		return nil, err
 	}
 	return part, nil
 }
 
-func doubtful(l *Landing, p disk.Location, why error) error {
-	if err := obstructed(l, transfer.Path(p.Path), why); err != nil {
-		return err // the temporary is sound
-	}
-	if err := disk.PassingError(transfer.Path(p.Path), "opened", why); err != nil {
-		return err // the temporary may be sound
-	}
-	return disk.Wrap(transfer.KindMissing, why, "", "the temporary of %s cannot be resumed: %s", transfer.Path(p.Path), disk.Reason(why))
-}
-
 func (l *Landing) reopenIn(d *held, p disk.Location, item uint64, at int64, size, allocated int64) (*Partial, error) {
-	err := mayLandIn(l, d.Dir, p.Base())
+	err := l.rights.landIn(d.Dir, p.Base())
 	if err == nil {
-		err = l.checkFree(d.Dir, p, newest, -1)
+		err = l.rule.checkFree(d.Dir, p, newest, -1)
 	}
 	if err != nil {
 		return nil, disk.TargetError(transfer.Path(p.Path), err)
@@ -148,7 +138,7 @@ func (l *Landing) reopenIn(d *held, p disk.Location, item uint64, at int64, size
 	if part, err := h.succeed(); transfer.KindOf(err).Waits() {
 		return nil, err
 	} else if err != nil {
-		return nil, doubtful(l, p, err)
+		return nil, l.waits.doubtful(p, err)
 	} else if part != nil {
 		if err := part.reserve(size); err != nil {
 			l.disk.Close(part.f)
@@ -157,10 +147,10 @@ func (l *Landing) reopenIn(d *held, p disk.Location, item uint64, at int64, size
 		return part, nil
 	}
 
-	temp := l.temp(item)
+	temp := l.temps.name(item)
 	f, err := l.disk.Open(d.Dir, temp, os.O_RDWR, 0)
 	if err != nil {
-		return nil, doubtful(l, p, err)
+		return nil, l.waits.doubtful(p, err)
 	}
 
 	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
@@ -169,7 +159,7 @@ func (l *Landing) reopenIn(d *held, p disk.Location, item uint64, at int64, size
 	}
 	if err != nil {
 		l.disk.Close(f)
-		return nil, doubtful(l, p, err)
+		return nil, l.waits.doubtful(p, err)
 	}
 	if err := part.reserve(size); err != nil {
 		l.disk.Close(f)

@@ -5,74 +5,97 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sync"
 
+	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
+// A dirTree has the directories of one transfer beneath the roots. It opens and makes them, keeps them open, and makes
+// their names durable.
+type dirTree struct {
+	fs      *Target
+	durable bool                         // names survive a power cut
+	may     place.Permit                 // rights of the transfer's principal
+	earlier func(dir transfer.Path) bool // whether an earlier process has made a directory for this transfer; may be nil
+	open    dirCache
+
+	syncing sync.Mutex // held while directories are synced
+
+	mu    sync.Mutex
+	dirty map[string]bool     // directories to be synced before the next COMMITTING
+	own   map[disk.DirID]bool // directories that this transfer has made, until they have their items
+}
+
+// A goal is an item that needs missing directories.
+type goal struct {
+	at   disk.Location // of the item
+	base string        // the destination: below it, a directory with another spelling is refused
+}
+
 // dir is through for a directory with changing entries.
-func (l *Landing) dir(p disk.Location, goal *disk.Location) (*held, error) {
-	h, err := through(l, p, goal)
+func (t *dirTree) dir(p disk.Location, to *goal) (*held, error) {
+	h, err := t.through(p, to)
 	if err != nil {
 		return nil, err
 	}
 	if err := h.Changeable(); err != nil {
-		l.dirs.release(h)
+		t.open.release(h)
 		return nil, err
 	}
 	return h, nil
 }
 
-// through opens a directory of the host, from the cache if possible. goal is the location of an item that lands in the
-// directory or is the directory; then through makes the directory and its missing parents. With a nil goal it makes
-// nothing.
-func through(l *Landing, p disk.Location, goal *disk.Location) (*held, error) {
-	if h := l.dirs.get(p.Path); h != nil {
+// through opens a directory of the host, from the cache if possible. to is an item that lands in the directory or is the
+// directory; then through makes the directory and its missing parents. With a nil goal it makes nothing.
+func (t *dirTree) through(p disk.Location, to *goal) (*held, error) {
+	if h := t.open.get(p.Path); h != nil {
 		return h, nil
 	}
 
-	d, err := l.fs.roots.OpenDir(p)
-	if err == nil && goal != nil {
-		if err := l.spelled(p); err != nil {
+	d, err := t.fs.roots.OpenDir(p)
+	if err == nil && to != nil {
+		if err := t.spelled(p, to.base); err != nil {
 			d.Close()
 			return nil, err
 		}
 	}
 	if err == nil {
-		l.touch(p)
-		return l.dirs.put(d), nil
+		t.touch(p)
+		return t.open.put(d), nil
 	}
 
-	if goal == nil || p.IsRoot() || !errors.Is(err, fs.ErrNotExist) {
+	if to == nil || p.IsRoot() || !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 
-	up, err := l.dir(p.Parent(), goal)
+	up, err := t.dir(p.Parent(), to)
 	if err != nil {
 		return nil, err
 	}
-	defer l.dirs.release(up)
+	defer t.open.release(up)
 
-	if d, err = l.makeDir(up, p, *goal); err != nil {
+	if d, err = t.makeDir(up, p, to.at); err != nil {
 		return nil, err
 	}
-	return l.dirs.put(d), nil
+	return t.open.put(d), nil
 }
 
 // makeDir makes one directory for an item that lands in it or is it. It records that the directory and its parent must
 // be synced.
-func (l *shared) makeDir(up *held, p, goal disk.Location) (*disk.Dir, error) {
+func (t *dirTree) makeDir(up *held, p, goal disk.Location) (*disk.Dir, error) {
 	name := p.Base()
-	if l.fs.roots.IsState(up.Dir, name) {
+	if t.fs.roots.IsState(up.Dir, name) {
 		return nil, disk.StateError(p.Path)
 	}
-	if err := l.fs.roots.Permitted(l.may, transfer.AuthDest, up.Dir, path.Join(name, disk.HostRules.Below(goal.Path, p.Path))); err != nil {
+	if err := t.fs.roots.Permitted(t.may, transfer.AuthDest, up.Dir, path.Join(name, disk.HostRules.Below(goal.Path, p.Path))); err != nil {
 		return nil, err // the path has led elsewhere since the check
 	}
-	err := l.disk.Mkdir(up.Dir, name)
+	err := t.fs.disk.Mkdir(up.Dir, name)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		if errors.Is(err, fs.ErrNotExist) { // the parent has been removed
-			l.dirs.forget(up)
+			t.open.forget(up)
 		}
 		return nil, err
 	}
@@ -87,43 +110,43 @@ func (l *shared) makeDir(up *held, p, goal disk.Location) (*disk.Dir, error) {
 		return nil, err
 	}
 
-	l.mu.Lock()
-	l.dirty[p.Path], l.dirty[up.Path()] = true, true
+	t.mu.Lock()
+	t.dirty[p.Path], t.dirty[up.Path()] = true, true
 	if made {
-		l.ownDirs[d.ID()] = true
+		t.own[d.ID()] = true
 	}
-	l.mu.Unlock()
+	t.mu.Unlock()
 	return d, nil
 }
 
 // made reports whether this transfer has made a directory.
-func (l *Landing) made(d *disk.Dir) bool {
-	l.mu.Lock()
-	own := l.ownDirs[d.ID()]
-	l.mu.Unlock()
-	return own || l.cfg.Made != nil && l.cfg.Made(transfer.Path(d.Path()))
+func (t *dirTree) made(d *disk.Dir) bool {
+	t.mu.Lock()
+	own := t.own[d.ID()]
+	t.mu.Unlock()
+	return own || t.earlier != nil && t.earlier(transfer.Path(d.Path()))
 }
 
-// done forgets that this landing made a directory, because its item has it now.
-func (l *shared) done(d *disk.Dir) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.ownDirs, d.ID())
+// done forgets that this transfer made a directory, because its item has it now.
+func (t *dirTree) done(d *disk.Dir) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.own, d.ID())
 }
 
-// missingDirs returns the directories that must be made for a file in dir, the topmost first.
-func missingDirs(l *shared, dir transfer.Path) (all []transfer.Path) {
-	if h := l.dirs.get(string(dir)); h != nil { // the usual case
-		l.dirs.release(h)
+// missing returns the directories that must be made for a file in dir, the topmost first.
+func (t *dirTree) missing(dir transfer.Path) (all []transfer.Path) {
+	if h := t.open.get(string(dir)); h != nil { // the usual case
+		t.open.release(h)
 		return nil
 	}
-	p, err := l.fs.roots.Locate(dir)
+	p, err := t.fs.roots.Locate(dir)
 	for ; err == nil && !p.IsRoot(); p = p.Parent() {
-		if h := l.dirs.get(p.Path); h != nil {
-			l.dirs.release(h)
+		if h := t.open.get(p.Path); h != nil {
+			t.open.release(h)
 			break
 		}
-		d, err := l.fs.roots.OpenDir(p)
+		d, err := t.fs.roots.OpenDir(p)
 		if err == nil {
 			d.Close()
 		}
@@ -138,14 +161,14 @@ func missingDirs(l *shared, dir transfer.Path) (all []transfer.Path) {
 
 // touch records that a directory and all directories above it, to the root, must be synced once: an earlier process, or
 // another transfer, may have made them without syncing them.
-func (l *Landing) touch(p disk.Location) {
-	if !l.cfg.Durable {
+func (t *dirTree) touch(p disk.Location) {
+	if !t.durable {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for {
-		l.dirty[p.Path] = true
+		t.dirty[p.Path] = true
 		if p.IsRoot() {
 			return
 		}
@@ -153,27 +176,27 @@ func (l *Landing) touch(p disk.Location) {
 	}
 }
 
-// stands returns nil if a directory's path leads to it; otherwise the landing opens every directory again at its next
+// stands returns nil if a directory's path leads to it; otherwise the transfer opens every directory again at its next
 // use. See disk.Roots.Stands for the error.
-func (l *shared) stands(h *held) error {
-	err := l.fs.roots.Stands(h.Dir)
+func (t *dirTree) stands(h *held) error {
+	err := t.fs.roots.Stands(h.Dir)
 	if err != nil {
-		l.dirs.forgetAll()
+		t.open.forgetAll()
 	}
 	return err
 }
 
-// spelled refuses a directory below the destination if it exists under another spelling of its name.
-func (l *Landing) spelled(p disk.Location) error {
-	if base := string(l.cfg.Resolution.Base); p.Path == base || !disk.Beneath(p.Path, base) || p.IsRoot() {
+// spelled refuses a directory below the destination base if it exists under another spelling of its name.
+func (t *dirTree) spelled(p disk.Location, base string) error {
+	if p.Path == base || !disk.Beneath(p.Path, base) || p.IsRoot() {
 		return nil
 	}
 
-	up, err := through(l, p.Parent(), &p)
+	up, err := t.through(p.Parent(), &goal{p, base})
 	if err != nil {
 		return err
 	}
-	defer l.dirs.release(up)
+	defer t.open.release(up)
 
 	st, err := up.Lstat(p.Base())
 	if err != nil {

@@ -10,7 +10,7 @@ func (c *commit) release() {
 			w.data.Close()
 		}
 		if w.dir != nil {
-			c.l.dirs.release(w.dir)
+			c.l.tree.open.release(w.dir)
 			w.dir = nil
 		}
 	}
@@ -23,7 +23,7 @@ func (c *commit) discard() {
 			continue
 		}
 		w.part.Close()
-		c.l.dropAside(w)
+		c.l.sidecars.dropAside(w)
 		c.removeTemp(w)
 	}
 }
@@ -44,7 +44,7 @@ func (c *commit) removeData(w *work) {
 }
 
 func (c *commit) unlinkTemp(w *work, temp string) {
-	if err := c.l.unlinkTemp(w.dir.Dir, temp); err != nil {
+	if err := c.l.temps.unlink(w.dir.Dir, temp); err != nil {
 		c.l.fs.log.Warn("cannot remove temporary file; retried at the end of the transfer", "of", w.in.Outcome.Path, "error", err)
 	}
 }

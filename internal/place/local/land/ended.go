@@ -43,7 +43,7 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	e := c.ends(syncErr)
 	if len(e.outs) > 0 {
 		if err := c.l.cfg.Journal.Committed(e.outs); err != nil {
-			c.l.leaveUnnamed(c.work)
+			c.l.renames.leaveUnnamed(c.work)
 			return nil, &place.PendingError{Intents: intentsOf(c.work), Err: fmt.Errorf("the outcomes could not be recorded: %w", err)}
 		}
 	}
@@ -69,11 +69,11 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 
 	for _, w := range c.work {
 		if w.wait == nil {
-			c.l.dropAside(w)
+			c.l.sidecars.dropAside(w)
 		}
 	}
 
-	c.l.leaveUnnamed(e.waiting)
+	c.l.renames.leaveUnnamed(e.waiting)
 	if len(e.waiting) > 0 {
 		again = errors.Join(&place.PendingError{Intents: intentsOf(e.waiting), Err: e.why}, again)
 	}

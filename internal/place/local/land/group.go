@@ -82,7 +82,7 @@ func (w *work) written(st *disk.Stat) bool {
 // replaces reports whether a file may replace another one. An appended item may replace only the file that it begins
 // with.
 func (w *work) replaces() bool {
-	return w.l.replaces() && !(appends(w.l) && w.in.Replaces == nil)
+	return w.l.rule.replaces() && !(w.l.rule.appends() && w.in.Replaces == nil)
 }
 
 // startAgain makes an item begin again if err is an *AgainError. It returns other errors.

@@ -2,7 +2,6 @@ package land
 
 import (
 	"path"
-	"sync"
 	"sync/atomic"
 
 	"ferry/internal/content/record"
@@ -15,38 +14,51 @@ import (
 // concurrent use.
 type Landing struct {
 	*shared
-	cfg place.LandConfig
+	cfg    place.LandConfig
+	rule   rule
+	rights rights
 }
 
 // shared is the state that the landings of one transfer have in common.
 type shared struct {
-	fs     *Target
-	disk   disk.Disk
-	prefix string // of this transfer's temporaries
+	fs       *Target
+	disk     disk.Disk
+	tree     dirTree
+	temps    temps
+	sidecars sidecars
+	renames  renames
+	waits    waits
+	watches  watches
 
-	may     place.Permit
-	dirs    dirCache
-	watches watches
+	explained atomic.Int64        // number of names read to explain why one is taken
+	looked    map[disk.Entry]bool // free names that Look has returned
+}
 
-	left      atomic.Bool  // whether a temporary could not be removed
-	explained atomic.Int64 // number of names read to explain why one is taken
+// newShared returns the common state of a transfer's landings.
+func newShared(f *Target, cfg place.LandConfig) *shared {
+	l := &shared{fs: f, disk: f.disk,
+		tree: dirTree{fs: f, durable: cfg.Durable, may: cfg.May, earlier: cfg.Made, open: dirCache{spare: f.spare}, dirty: map[string]bool{}, own: map[disk.DirID]bool{}},
+		temps: temps{disk: f.disk, log: f.log, of: cfg.Transfer, incarnation: f.cfg.Incarnation, generation: cfg.Generation, older: cfg.Older,
+			prefix: disk.TempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)},
+		waits:   waits{fs: f, of: cfg.Transfer, patience: cfg.Patience},
+		watches: watches{disk: f.disk, log: f.log, on: cfg.Durable && f.cfg.GroupSync >= 0}}
+	l.sidecars = sidecars{disk: f.disk, log: f.log, tree: &l.tree, temps: &l.temps, durable: cfg.Durable}
+	l.renames = renames{disk: f.disk, log: f.log, tree: &l.tree, temps: &l.temps, durable: cfg.Durable, unnamed: map[uint64]bool{}}
+	return l
+}
 
-	syncing sync.Mutex // held while directories are synced
-
-	mu      sync.Mutex
-	dirty   map[string]bool     // directories to be synced before the next COMMITTING
-	ownDirs map[disk.DirID]bool // directories that this landing has made, until they have their items
-	linked  bool                // the file system lacks the no-replace rename; logged once
-
-	unnamed map[uint64]bool     // items that stay COMMITTING and were not renamed by this process
-	looked  map[disk.Entry]bool // free names that Look has returned
+// newLanding returns the Landing of one destination of a transfer.
+func newLanding(s *shared, cfg place.LandConfig) *Landing {
+	l := &Landing{shared: s, cfg: cfg, rule: rule{ifExists: cfg.IfExists, roots: s.fs.roots, explained: &s.explained}}
+	l.rights = rights{may: cfg.May, overwrite: l.rule.replaces(), tree: &s.tree}
+	return l
 }
 
 // Close closes the directories that are kept open. Partials stay usable. The landing stays usable, too, and opens the
 // directories again.
 func (l *shared) Close() error {
-	l.dirs.clear()
-	l.watches.end(l.disk)
+	l.tree.open.clear()
+	l.watches.end()
 	return nil
 }
 
@@ -104,14 +116,5 @@ func (l *Landing) Named(name, source transfer.Path) (transfer.Path, error) {
 	return transfer.Path(d.Member), nil
 }
 
-// appends reports whether items are put at the end of files.
-func appends(l *Landing) bool { return l.cfg.IfExists == transfer.IfExistsAppend }
-
-// replaces reports whether a rename may replace a file.
-func (l *Landing) replaces() bool {
-	o := transfer.Options{IfExists: l.cfg.IfExists}
-	return o.Replaces()
-}
-
-// skips reports whether an item with a taken name is skipped instead of failing.
-func (l *Landing) skips() bool { return l.cfg.IfExists == transfer.IfExistsSkip }
+// goal returns the goal of an item at a location.
+func (l *Landing) goal(p disk.Location) *goal { return &goal{p, string(l.cfg.Resolution.Base)} }

@@ -29,30 +29,30 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 	if p.IsRoot() {
 		return target, disk.DirectoryError(transfer.Path(p.Path))
 	}
-	if err := mayLandAt(l, p); err != nil {
+	if err := l.rights.landAt(p); err != nil {
 		return target, disk.TargetError(transfer.Path(p.Path), err)
 	}
 
-	d, err := through(l, p.Parent(), nil)
+	d, err := l.tree.through(p.Parent(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return target, l.fs.checkAbove(p)
 	}
 	if err == nil {
-		defer l.dirs.release(d)
+		defer l.tree.open.release(d)
 		if l.cfg.IfExists == transfer.IfExistsRename {
 			if l.looked == nil {
 				l.looked = map[disk.Entry]bool{}
 			}
 			var free disk.Location
 			if free, err = disk.FreeIn(d.Dir, p, l.looked); err == disk.ErrNoName {
-				err = l.taken(d.Dir, p).WithHint("so are its numbered names; clear the directory up")
+				err = l.rule.taken(d.Dir, p).WithHint("so are its numbered names; clear the directory up")
 			}
 			if free.Path != p.Path {
 				target = transfer.Path(path.Join(path.Dir(string(target)), free.Base()))
 			}
 		}
 		if err == nil {
-			err = l.checkFree(d.Dir, p, mtime, size)
+			err = l.rule.checkFree(d.Dir, p, mtime, size)
 		}
 	}
 	if err != nil {

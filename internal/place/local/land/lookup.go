@@ -13,7 +13,7 @@ import (
 func (c *commit) lookUp(w *work) {
 	err, known := c.looks[w.dir]
 	if !known {
-		err = c.l.stands(w.dir)
+		err = c.l.tree.stands(w.dir)
 		if c.looks == nil {
 			c.looks = map[*held]error{}
 		}
@@ -38,9 +38,7 @@ func (c *commit) lookUp(w *work) {
 // holdAgainst fails an item that is about to get its name if it may no longer land there. The caller has just checked
 // that the directory is where it was when it was opened.
 func (c *commit) holdAgainst(w *work) {
-	err := mayLand(w.l, func(right transfer.Authority) error {
-		return w.l.may(right, path.Join(w.dir.Real(), w.place.Base()))
-	})
+	err := w.l.rights.landAs(path.Join(w.dir.Real(), w.place.Base()))
 	switch {
 	case transfer.KindOf(err) == transfer.KindDenied:
 		w.fail(err)

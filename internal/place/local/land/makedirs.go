@@ -25,11 +25,11 @@ func (c *commit) makeDirs() {
 		if !w.isDir() || w.over() || w.in.Replaces != nil {
 			continue
 		}
-		if err := c.l.setMeta(w.dir.Dir, ".", nil, c.granted(w.dir, w.in.Mode), w.in.Mtime); err != nil {
+		if err := c.l.fs.setMeta(w.dir.Dir, ".", nil, c.granted(w.dir, w.in.Mode), w.in.Mtime); err != nil {
 			c.dirError(w, err)
 			continue
 		}
-		w.l.done(w.dir.Dir)
+		w.l.tree.done(w.dir.Dir)
 	}
 }
 
@@ -37,18 +37,18 @@ func (c *commit) makeDirs() {
 // right again after it has opened the directory, because the path may lead elsewhere by then.
 func (c *commit) makeOne(w *work) error {
 	l := w.l
-	if err := l.fs.roots.PermittedAt(l.may, transfer.AuthDest, w.place); err != nil {
+	if err := l.fs.roots.PermittedAt(l.cfg.May, transfer.AuthDest, w.place); err != nil {
 		return err
 	}
-	d, err := through(l, w.place, &w.place)
+	d, err := l.tree.through(w.place, l.goal(w.place))
 	if err != nil {
 		return err
 	}
 	w.dir = d
-	if err := l.fs.roots.Permitted(l.may, transfer.AuthDest, d.Dir, "."); err != nil {
+	if err := l.fs.roots.Permitted(l.cfg.May, transfer.AuthDest, d.Dir, "."); err != nil {
 		return err
 	}
-	if !w.earlier && w.in.Replaces == nil && !l.made(d.Dir) { // it was made after lookDir
+	if !w.earlier && w.in.Replaces == nil && !l.tree.made(d.Dir) { // it was made after lookDir
 		w.existed(d.Dir)
 	}
 	w.name = nameGiven
@@ -56,7 +56,7 @@ func (c *commit) makeOne(w *work) error {
 }
 
 func (c *commit) dirError(w *work, err error) {
-	e := landError(w.l, w.in.Outcome.Path, err)
+	e := w.l.waits.landError(w.in.Outcome.Path, err)
 	var already *transfer.Error
 	if transfer.KindOf(e).Waits() {
 		w.wait = e

@@ -3,6 +3,8 @@ package land
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
+	"sync"
 
 	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
@@ -19,7 +21,7 @@ func (c *commit) rename(w *work) {
 		return
 	}
 
-	err := c.l.setBeside(w)
+	err := c.l.sidecars.set(w)
 	if err != nil {
 		if besideFails(err) {
 			w.fail(disk.TargetError(w.in.Outcome.Path, err))
@@ -33,13 +35,13 @@ func (c *commit) rename(w *work) {
 		return
 	}
 
-	defer alone(w.l)()
+	defer w.l.fs.alone(w.l.rule.appends())()
 	if w.based(); w.over() {
 		return
 	}
 
-	c.l.naming(w)
-	err = w.l.rename(w.dir.Dir, w.in.Temp, w.place.Base(), w.replaces())
+	c.l.renames.begin(w)
+	err = w.l.renames.rename(w.dir.Dir, w.in.Temp, w.place.Base(), w.replaces())
 	if err == nil {
 		w.landed()
 		unlinked(c, w.in.Replaces)
@@ -53,15 +55,15 @@ func (c *commit) rename(w *work) {
 	case serr == nil && st.Type == disk.TypeDir:
 		w.fail(disk.DirectoryError(w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrExist) && w.l.cfg.IfExists == transfer.IfExistsRename:
-		w.again = w.l.taken(w.dir.Dir, w.place)
-	case errors.Is(err, fs.ErrExist) && appends(w.l):
+		w.again = w.l.rule.taken(w.dir.Dir, w.place)
+	case errors.Is(err, fs.ErrExist) && w.l.rule.appends():
 		w.again = baseChanged(w.in.Outcome.Path)
 	case errors.Is(err, fs.ErrExist):
-		w.fail(w.l.taken(w.dir.Dir, w.place))
+		w.fail(w.l.rule.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
 		w.again = meddled(w.in.Outcome.Path)
-	case obstructed(w.l, w.in.Outcome.Path, err) != nil:
-		w.wait = obstructed(w.l, w.in.Outcome.Path, err)
+	case w.l.waits.obstructed(w.in.Outcome.Path, err) != nil:
+		w.wait = w.l.waits.obstructed(w.in.Outcome.Path, err)
 	case disk.Refused(err), disk.IsBusy(err):
 		w.fail(disk.TargetError(w.in.Outcome.Path, err))
 	default:
@@ -100,33 +102,46 @@ func (w *work) landed() {
 	}
 }
 
+// renames gives temporaries their final names, and knows the items of one transfer that were not renamed.
+type renames struct {
+	disk    disk.Disk
+	log     *slog.Logger
+	tree    *dirTree
+	temps   *temps
+	durable bool // names survive a power cut
+
+	mu      sync.Mutex
+	linked  bool            // the file system lacks the no-replace rename; logged once
+	unnamed map[uint64]bool // items that stay COMMITTING and were not renamed by this process
+}
+
 // rename replaces an old file only if replace is set. Where the file system cannot promise that, rename uses link and
 // unlink. A crash between the two leaves one file with both names, which Recover handles. The new name is durable
 // before the old one goes, or a crash could take both.
-func (l *Landing) rename(d *disk.Dir, temp, final string, replace bool) error {
-	err := l.disk.Rename(d, temp, final, replace)
+func (n *renames) rename(d *disk.Dir, temp, final string, replace bool) error {
+	err := n.disk.Rename(d, temp, final, replace)
 	if replace || err == nil || !disk.NotOffered(err) {
 		return err
 	}
 
-	l.mu.Lock()
-	if !l.linked {
-		l.linked = true
-		l.fs.log.Info("the file system has no no-replace rename; using link and unlink", "directory", d.Path())
+	n.mu.Lock()
+	if !n.linked {
+		n.linked = true
+		n.log.Info("the file system has no no-replace rename; using link and unlink", "directory", d.Path())
 	}
-	l.mu.Unlock()
-	if err := l.disk.Link(d, temp, final); err != nil {
+	n.mu.Unlock()
+	if err := n.disk.Link(d, temp, final); err != nil {
 		return err
 	}
 
 	failpoint.Hit("commit.after_link")
-	if l.cfg.Durable {
-		if err := l.syncDir(d); err != nil {
+	if n.durable {
+		if err := n.tree.syncDir(d); err != nil {
 			return err
 		}
 	}
-	if err := l.unlinkTemp(d, temp); err != nil {
-		l.fs.log.Warn("cannot remove the second link of a temporary file; retried at the end of the transfer", "of", final, "error", err)
+	if err := n.temps.unlink(d, temp); err != nil {
+		n.log.Warn("cannot remove the second link of a temporary file; retried at the end of the transfer", "of", final, "error", err)
 	}
 	return nil
 }
@@ -134,29 +149,29 @@ func (l *Landing) rename(d *disk.Dir, temp, final string, replace bool) error {
 // leaveUnnamed records the files that may be COMMITTING and that were not renamed. If the temporary of such a file is
 // missing later, another program has removed it, and no consumer has taken the file. After a crash this knowledge is
 // lost.
-func (l *shared) leaveUnnamed(items []*work) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (n *renames) leaveUnnamed(items []*work) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, w := range items {
 		if w.name == nameNone && !w.isDir() {
-			l.unnamed[w.in.Outcome.Item] = true
+			n.unnamed[w.in.Outcome.Item] = true
 		}
 	}
 }
 
 // notNamed reports whether this process knows that an item was not renamed.
-func (l *shared) notNamed(item uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.unnamed[item]
+func (n *renames) notNamed(item uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.unnamed[item]
 }
 
-// naming records that the rename of an item begins.
-func (l *shared) naming(w *work) {
+// begin records that the rename of an item begins.
+func (n *renames) begin(w *work) {
 	w.name = nameTried
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.unnamed, w.in.Outcome.Item)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.unnamed, w.in.Outcome.Item)
 }
 
 const (

@@ -82,18 +82,25 @@ func (o *obstacles) gone(b obstacle) {
 	delete(o.met, b)
 }
 
+// waits decides about the obstacles that the items of one transfer meet.
+type waits struct {
+	fs       *Target
+	of       transfer.ID
+	patience time.Duration // LandConfig.Patience
+}
+
 // obstructed returns the reason to wait for an obstacle that has not lasted too long. It returns nil for another error,
 // or if the patience is exhausted.
-func obstructed(l *Landing, p transfer.Path, err error) error {
+func (s *waits) obstructed(p transfer.Path, err error) error {
 	if !disk.IsReadOnly(err) && !disk.IsBusy(err) {
 		return nil
 	}
-	patience := cmp.Or(l.cfg.Patience, obstaclePatience)
-	b := obstacle{of: l.cfg.Transfer, path: p}
+	patience := cmp.Or(s.patience, obstaclePatience)
+	b := obstacle{of: s.of, path: p}
 	if disk.IsReadOnly(err) {
-		b = obstacle{of: l.cfg.Transfer, device: deviceOf(l, p)}
+		b = obstacle{of: s.of, device: deviceOf(s.fs.roots, p)}
 	}
-	if l.fs.obstacles.lasts(b, l.fs.cfg.Clock.Now(), patience) {
+	if s.fs.obstacles.lasts(b, s.fs.cfg.Clock.Now(), patience) {
 		return nil
 	}
 	e := *transfer.AsError(disk.TargetError(p, err))
@@ -102,19 +109,30 @@ func obstructed(l *Landing, p transfer.Path, err error) error {
 }
 
 // landError returns disk.TargetError, or an error that waits for an obstacle.
-func landError(l *Landing, p transfer.Path, err error) error {
+func (s *waits) landError(p transfer.Path, err error) error {
 	var e *transfer.Error
-	if wait := obstructed(l, p, err); wait != nil && !errors.As(err, &e) {
+	if wait := s.obstructed(p, err); wait != nil && !errors.As(err, &e) {
 		return wait
 	}
 	return disk.TargetError(p, err)
 }
 
+// doubtful returns the error of a temporary that cannot be resumed, or an error that waits while it may be sound.
+func (s *waits) doubtful(p disk.Location, why error) error {
+	if err := s.obstructed(transfer.Path(p.Path), why); err != nil {
+		return err // the temporary is sound
+	}
+	if err := disk.PassingError(transfer.Path(p.Path), "opened", why); err != nil {
+		return err // the temporary may be sound
+	}
+	return disk.Wrap(transfer.KindMissing, why, "", "the temporary of %s cannot be resumed: %s", transfer.Path(p.Path), disk.Reason(why))
+}
+
 // deviceOf returns the device of the nearest directory above a path, or 0 if none can be opened.
-func deviceOf(l *Landing, p transfer.Path) uint64 {
-	for at, err := l.fs.roots.Locate(p); err == nil && !at.IsRoot(); {
+func deviceOf(roots *disk.Roots, p transfer.Path) uint64 {
+	for at, err := roots.Locate(p); err == nil && !at.IsRoot(); {
 		at = at.Parent()
-		if d, err := l.fs.roots.OpenDir(at); err == nil {
+		if d, err := roots.OpenDir(at); err == nil {
 			defer d.Close()
 			return d.ID().Dev
 		}
@@ -123,6 +141,6 @@ func deviceOf(l *Landing, p transfer.Path) uint64 {
 }
 
 // writable records that the file system of a directory accepts writes.
-func writable(l *Landing, d *held) {
-	l.fs.obstacles.gone(obstacle{of: l.cfg.Transfer, device: d.ID().Dev})
+func (s *waits) writable(d *held) {
+	s.fs.obstacles.gone(obstacle{of: s.of, device: d.ID().Dev})
 }

@@ -30,7 +30,7 @@ func oneFile(p, first transfer.Path) *transfer.Error {
 func (c *commit) refuseDoubles() {
 	given := make(map[disk.Entry]*work, len(c.work))
 	for _, w := range c.work {
-		if w.failed() || w.isDir() || w.l.skips() {
+		if w.failed() || w.isDir() || w.l.rule.skips() {
 			continue
 		}
 		is := disk.Entry{Dir: w.dir.ID(), Name: w.place.Base()}
@@ -52,12 +52,15 @@ func markOf(st *disk.Stat) *transfer.Mark {
 	return &transfer.Mark{Volume: st.Dev, Number: st.Ino, Stamp: crc32.ChecksumIEEE(b)}
 }
 
+// marked is LandConfig.Marked.
+type marked = func(item uint64, mark transfer.Mark) (dir transfer.Path, err error)
+
 // checkMark fails an item that would replace the file of another item of its transfer.
-func checkMark(l *Landing, o *transfer.Outcome, there *disk.Stat) error {
-	if l.cfg.Marked == nil || there.Type != disk.TypeFile {
+func checkMark(find marked, o *transfer.Outcome, there *disk.Stat) error {
+	if find == nil || there.Type != disk.TypeFile {
 		return nil
 	}
-	dir, err := l.cfg.Marked(o.Item, *markOf(there))
+	dir, err := find(o.Item, *markOf(there))
 	if err == nil && dir != "" {
 		return oneFile(o.Path, transfer.Path(path.Join(string(dir), path.Base(string(o.Path)))))
 	}

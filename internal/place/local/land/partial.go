@@ -88,7 +88,7 @@ func (p *Partial) resumeAt(at int64) error {
 	}
 
 	if st.Mode != tempMode {
-		if err := p.l.setMeta(p.dir.Dir, p.temp, p.f, tempMode, st.Mtime); err != nil {
+		if err := p.l.fs.setMeta(p.dir.Dir, p.temp, p.f, tempMode, st.Mtime); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func (p *Partial) writeAt(b []byte, off int64) error {
 		case err != nil && disk.IsNoSpace(err):
 			return p.noSpace(int64(len(b)-done), err)
 		case err != nil:
-			return p.poisoned(landError(p.l, p.path(), err))
+			return p.poisoned(p.l.waits.landError(p.path(), err))
 		case n <= 0:
 			return p.poisoned(disk.Wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
 		}
@@ -320,7 +320,7 @@ func (p *Partial) Sync() error {
 
 // stands checks that the directory's path leads to it.
 func (p *Partial) stands() error {
-	err := p.l.stands(p.dir)
+	err := p.l.tree.stands(p.dir)
 	var moved *disk.MovedError
 	if errors.As(err, &moved) {
 		return again(p.item, moved.NotYet())
@@ -339,7 +339,7 @@ func (p *Partial) syncName() error {
 	if named {
 		return nil
 	}
-	if err := p.l.syncDirty(map[string]*held{p.dir.Path(): p.dir}); err != nil {
+	if err := p.l.tree.syncDirty(map[string]*held{p.dir.Path(): p.dir}); err != nil {
 		return p.poisoned(err)
 	}
 
@@ -389,7 +389,7 @@ func (p *Partial) Close() error {
 	p.l.fs.promises.end(p)
 	kept := p.giveBack()
 	err := p.l.disk.Close(p.f)
-	p.l.dirs.release(p.dir)
+	p.l.tree.open.release(p.dir)
 	if err == nil && kept != nil {
 		return kept
 	}
@@ -407,8 +407,8 @@ func (p *Partial) Discard() error {
 
 	p.l.fs.promises.end(p)
 	p.l.disk.Close(p.f) // the error does not matter: the file is removed
-	defer p.l.dirs.release(p.dir)
-	if err := p.l.unlinkTemp(p.dir.Dir, p.temp); err != nil {
+	defer p.l.tree.open.release(p.dir)
+	if err := p.l.temps.unlink(p.dir.Dir, p.temp); err != nil {
 		return disk.TargetError(p.path(), err)
 	}
 	return nil

@@ -110,7 +110,7 @@ func TestDirCacheStaysSmall(t *testing.T) {
 		_, err = l.Commit(t.Context(), []place.Pending{p})
 		must(t, err)
 	}
-	if n := len(l.dirs.dirs); n > cachedDirs+1 {
+	if n := len(l.tree.open.dirs); n > cachedDirs+1 {
 		t.Errorf("%d directories are open", n)
 	}
 	// A directory that was removed and made again is found again.
@@ -119,8 +119,8 @@ func TestDirCacheStaysSmall(t *testing.T) {
 	must(t, err)
 	_, err = l.Commit(t.Context(), []place.Pending{p})
 	must(t, errors.Join(err, l.Close()))
-	if !exists(filepath.Join(dir, "d299/y")) || len(l.dirs.dirs) != 0 {
-		t.Error("not there", len(l.dirs.dirs))
+	if !exists(filepath.Join(dir, "d299/y")) || len(l.tree.open.dirs) != 0 {
+		t.Error("not there", len(l.tree.open.dirs))
 	}
 }
 
@@ -180,7 +180,7 @@ func TestDirectoriesAreKeptOnLoan(t *testing.T) {
 	if _, err := l.Commit(t.Context(), group); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.dirs.unused.Len(); n != 3 || f.spare.Left() != 0 {
+	if n := l.tree.open.unused.Len(); n != 3 || f.spare.Left() != 0 {
 		t.Errorf("%d directories are kept, %d descriptors are left of 3", n, f.spare.Left())
 	}
 	l.Close()

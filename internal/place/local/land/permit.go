@@ -3,36 +3,49 @@ package land
 import (
 	"path"
 
+	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
-// mayLand checks the rights at a name: to land a file there, and to replace a file if the request allows it.
-func mayLand(l *Landing, check func(transfer.Authority) error) error {
-	if l.may == nil {
+// rights checks the rights of a transfer's principal at one of its destinations.
+type rights struct {
+	may       place.Permit // nil: all rights
+	overwrite bool         // an item may replace a file
+	tree      *dirTree
+}
+
+// land checks the rights at a name: to land a file there, and to replace a file if the request allows it.
+func (r *rights) land(check func(transfer.Authority) error) error {
+	if r.may == nil {
 		return nil
 	}
 	err := check(transfer.AuthDest)
-	if err == nil && l.replaces() {
+	if err == nil && r.overwrite {
 		err = check(transfer.AuthOverwrite)
 	}
 	return err
 }
 
-// mayLandIn is mayLand for a name in an open directory.
-func mayLandIn(l *Landing, d *disk.Dir, name string) error {
-	return mayLand(l, func(right transfer.Authority) error { return l.fs.roots.Permitted(l.may, right, d, name) })
+// landIn is land for a name in an open directory.
+func (r *rights) landIn(d *disk.Dir, name string) error {
+	return r.land(func(right transfer.Authority) error { return r.tree.fs.roots.Permitted(r.may, right, d, name) })
 }
 
-// mayLandAt is mayLand for a path with directories that may not exist. No directory is made for a user without the
+// landAt is land for a path with directories that may not exist. No directory is made for a user without the
 // right to land there.
-func mayLandAt(l *Landing, p disk.Location) error {
-	if l.may == nil {
+func (r *rights) landAt(p disk.Location) error {
+	if r.may == nil {
 		return nil
 	}
-	if h := l.dirs.get(p.Parent().Path); h != nil {
-		defer l.dirs.release(h) // its present path is checked when a file lands in it
-		return mayLand(l, func(right transfer.Authority) error { return l.may(right, path.Join(h.Real(), p.Base())) })
+	if h := r.tree.open.get(p.Parent().Path); h != nil {
+		defer r.tree.open.release(h) // its present path is checked when a file lands in it
+		return r.landAs(path.Join(h.Real(), p.Base()))
 	}
-	return mayLand(l, func(right transfer.Authority) error { return l.fs.roots.PermittedAt(l.may, right, p) })
+	return r.land(func(right transfer.Authority) error { return r.tree.fs.roots.PermittedAt(r.may, right, p) })
+}
+
+// landAs is land for the path of a name in a directory that was just opened or looked up.
+func (r *rights) landAs(path string) error {
+	return r.land(func(right transfer.Authority) error { return r.may(right, path) })
 }

@@ -11,9 +11,9 @@ func AsPlace(l *Landing) place.Landing { return landing{l} }
 type landing struct{ *Landing }
 
 func (l landing) At(to place.Destination) place.Landing {
-	other := *l.Landing
-	other.cfg.Destination = to
-	return landing{&other}
+	cfg := l.cfg
+	cfg.Destination = to
+	return landing{newLanding(l.shared, cfg)}
 }
 
 func (l landing) Path(name transfer.Path) transfer.Path { return l.Target(name) }
@@ -23,14 +23,14 @@ func (l landing) Locate(name, source transfer.Path) (s place.Location, err error
 	if s.Name = name; name != "." {
 		s.Name, err = l.Named(name, source)
 	}
-	if err == nil && name != "." && l.may != nil {
+	if err == nil && name != "." && l.cfg.May != nil {
 		err = l.mayLocate(s.Name)
 	}
 	if err != nil {
 		return s, err
 	}
 	s.TempDirs = l.Dirs(s.Name)
-	s.NewDirs = missingDirs(l.shared, s.TempDirs[len(s.TempDirs)-1])
+	s.NewDirs = l.tree.missing(s.TempDirs[len(s.TempDirs)-1])
 	if name != "." {
 		s.Known, _, err = l.Known(s.Name)
 	}
@@ -43,14 +43,14 @@ func (l landing) mayLocate(name transfer.Path) error {
 	if err != nil || p.IsRoot() {
 		return err
 	}
-	if err := mayLandAt(l.Landing, p); transfer.KindOf(err) == transfer.KindDenied || transfer.KindOf(err).Waits() {
+	if err := l.rights.landAt(p); transfer.KindOf(err) == transfer.KindDenied || transfer.KindOf(err).Waits() {
 		return err
 	}
 	return nil // other errors are found when it lands
 }
 
 func (l landing) Create(item uint64, s place.Staging) (place.Part, error) {
-	if l.may != nil && (l.cfg.IfExists == transfer.IfExistsSkip || l.cfg.IfExists == transfer.IfExistsUpdate) {
+	if l.cfg.May != nil && (l.cfg.IfExists == transfer.IfExistsSkip || l.cfg.IfExists == transfer.IfExistsUpdate) {
 		if err := l.mayLocate(s.Name); err != nil { // the check comes before an answer about existing files
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func (l landing) Create(item uint64, s place.Staging) (place.Part, error) {
 	}
 	err = p.Describe(s.Form, s.Text)
 	if err == nil {
-		err = fits(l.Landing, p.dir.Dir, p.place, p.Beside)
+		err = l.rule.fits(p.dir.Dir, p.place, p.Beside)
 	}
 	if err != nil {
 		p.Discard()

@@ -56,7 +56,7 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 	if err = r.home(); err != nil {
 		return r.homeless(err)
 	}
-	defer l.dirs.release(r.dir)
+	defer l.tree.open.release(r.dir)
 
 	v, out, err := r.file()
 	if err == nil && (v == place.Redo || v == place.Refused) {
@@ -66,7 +66,7 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 		return 0, in.Outcome, err
 	}
 	if v == place.Refused {
-		l.left.Store(true) // its temporary is left until the verdict is recorded
+		l.temps.left.Store(true) // its temporary is left until the verdict is recorded
 	}
 	return v, out, nil
 }
@@ -85,16 +85,16 @@ type recovery struct {
 func (r *recovery) home() (err error) {
 	at := r.place.Parent()
 	for range 2 { // the first handle may be an old one from the cache
-		if r.dir, err = r.l.dir(at, nil); err != nil {
+		if r.dir, err = r.l.tree.dir(at, nil); err != nil {
 			return err
 		}
-		if err = r.l.stands(r.dir); err == nil {
+		if err = r.l.tree.stands(r.dir); err == nil {
 			break
 		}
-		r.l.dirs.release(r.dir)
+		r.l.tree.open.release(r.dir)
 	}
 	if err == nil && (r.dir.ID().Ino != r.in.DirIno || r.sameBoot && r.dir.ID().Dev != r.in.DirDev) {
-		r.l.dirs.release(r.dir)
+		r.l.tree.open.release(r.dir)
 		return &disk.MovedError{Dir: at.Path, Err: disk.ErrElsewhere}
 	}
 	return err
@@ -170,7 +170,7 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 	}
 
 	if terr == nil && ferr == nil {
-		if err := checkMark(r.l, &r.in.Outcome, &final); err != nil {
+		if err := checkMark(r.l.cfg.Marked, &r.in.Outcome, &final); err != nil {
 			return r.refuse(err)
 		}
 	}
@@ -182,7 +182,7 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 		return place.Redo, r.in.Outcome, nil
 	}
 
-	if r.l.notNamed(r.in.Outcome.Item) {
+	if r.l.renames.notNamed(r.in.Outcome.Item) {
 		return place.Redo, r.in.Outcome, nil
 	}
 	return r.taken()
@@ -211,14 +211,14 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	}
 
 	st, err := r.dir.Lstat(r.place.Base())
-	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.Has() {
+	if err == nil && !r.l.rule.replaces() && r.ours(&st) && st.Mtime == r.in.Has() {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.place.Base()); err != nil {
 			return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 		}
 	}
 
 	// No ledger lists the file from now on, so its name must not come back.
-	if err := r.l.syncDir(r.dir.Dir); err != nil {
+	if err := r.l.tree.syncDir(r.dir.Dir); err != nil {
 		return 0, r.in.Outcome, err
 	}
 	return place.Redo, r.in.Outcome, nil
@@ -245,11 +245,11 @@ func (r *recovery) rename(temp *disk.Stat) (place.Verdict, transfer.Outcome, err
 		// renamed.
 		return place.Redo, r.in.Outcome, nil
 	}
-	if err := r.l.checkFree(r.dir.Dir, r.place, r.in.Mtime, r.in.Size); err != nil {
+	if err := r.l.rule.checkFree(r.dir.Dir, r.place, r.in.Mtime, r.in.Size); err != nil {
 		return r.refuse(err)
 	}
 
-	if err := mayLand(r.l, func(right transfer.Authority) error { return r.l.may(right, path.Join(r.dir.Real(), r.place.Base())) }); err != nil {
+	if err := r.l.rights.landAs(path.Join(r.dir.Real(), r.place.Base())); err != nil {
 		return r.refuse(err) // the user's rights may have changed since the crash
 	}
 
@@ -279,7 +279,7 @@ func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) 
 	if err := r.beside(); err != nil {
 		return 0, r.in.Outcome, err
 	}
-	if err := r.l.syncDirty(map[string]*held{r.dir.Path(): r.dir}); err != nil {
+	if err := r.l.tree.syncDirty(map[string]*held{r.dir.Path(): r.dir}); err != nil {
 		return 0, r.in.Outcome, err
 	}
 
@@ -291,7 +291,7 @@ func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) 
 
 	failpoint.Hit("recover.after_sync")
 	var moved *disk.MovedError
-	if err := r.l.stands(r.dir); errors.As(err, &moved) {
+	if err := r.l.tree.stands(r.dir); errors.As(err, &moved) {
 		return r.moved(moved)
 	} else if err != nil {
 		return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
@@ -307,9 +307,9 @@ func (r *recovery) work() *work {
 // back puts back the sidecar of the name that the item does not get now, and makes that durable: after this no ledger
 // lists it.
 func (r *recovery) back() error {
-	back, err := r.l.returnBeside(r.work())
+	back, err := r.l.sidecars.putBack(r.work())
 	if err == nil && back {
-		err = r.l.syncDirty(map[string]*held{r.dir.Path(): r.dir})
+		err = r.l.tree.syncDirty(map[string]*held{r.dir.Path(): r.dir})
 	}
 	if err != nil {
 		return disk.TargetError(r.in.Outcome.Path, err)
@@ -322,10 +322,10 @@ func (r *recovery) beside() error {
 	w := r.work()
 	var err error
 	if r.in.Outcome.Taken == transfer.NotTaken { // otherwise another program may have taken its sidecar, too
-		err = r.l.setBeside(w)
+		err = r.l.sidecars.set(w)
 	}
 	if err == nil {
-		err = r.l.dropBeside(w)
+		err = r.l.sidecars.drop(w)
 	}
 	if err == nil {
 		return nil
@@ -390,7 +390,7 @@ func (r *recovery) verify(name string) (bool, error) {
 		return false, err
 	}
 
-	if _, err := io.Copy(h, io.NewSectionReader(fileReader{r.l.disk, f}, 0, st.Size)); err != nil {
+	if _, err := io.Copy(h, io.NewSectionReader(disk.ReaderAt(r.l.disk, f), 0, st.Size)); err != nil {
 		return false, disk.Wrap(transfer.KindUnwritable, err, "", "%s cannot be read again: %s", r.in.Outcome.Path, disk.Reason(err))
 	}
 	return hex.EncodeToString(h.Sum(nil)) == want, nil
@@ -405,11 +405,3 @@ func (r *recovery) unreadable(name string) (bool, error) {
 	}
 	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.Has(), nil
 }
-
-// A fileReader reads an open file as an io.ReaderAt.
-type fileReader struct {
-	disk disk.Disk
-	f    disk.File
-}
-
-func (r fileReader) ReadAt(b []byte, off int64) (int, error) { return r.disk.ReadAt(r.f, b, off) }

@@ -54,7 +54,7 @@ func (c *commit) checkName(w *work) {
 	}
 	err := c.spelled(w)
 	if err == nil && w.in.Final == "" {
-		err = w.l.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
+		err = w.l.rule.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
 	}
 	if err == nil {
 		return

@@ -5,7 +5,7 @@ import "ferry/internal/place/local/disk"
 // spelled refuses to replace a file that exists under another spelling of its name. It reads a directory once for a
 // group, and looks up later names, such as those of items of the same group, again.
 func (c *commit) spelled(w *work) error {
-	if !w.l.replaces() {
+	if !w.l.rule.replaces() {
 		return nil // an existing file stays, in any spelling
 	}
 

@@ -17,7 +17,7 @@ func (c *commit) secure() error {
 		if w.part == nil || w.early || w.again != nil {
 			continue
 		}
-		if err := c.l.finalize(w); err != nil {
+		if err := w.finalize(); err != nil {
 			return err
 		}
 		if w.again == nil {
@@ -38,10 +38,10 @@ func (c *commit) secure() error {
 	if err != nil {
 		return err
 	}
-	if err := parallel(len(alone), syncsAtOnce, func(i int) error { return c.l.syncFile(alone[i]) }); err != nil {
+	if err := disk.Parallel(len(alone), syncsAtOnce, func(i int) error { return alone[i].sync() }); err != nil {
 		return err
 	}
-	if err := c.l.syncDirty(c.homes()); err != nil {
+	if err := c.l.tree.syncDirty(c.homes()); err != nil {
 		return err
 	}
 
@@ -56,7 +56,7 @@ func (c *commit) prepare() error {
 		if w.part == nil || w.early || w.again != nil {
 			continue
 		}
-		err := c.l.prepareBeside(w)
+		err := c.l.sidecars.prepare(w)
 		if err != nil && !besideFails(err) {
 			return disk.TargetError(w.in.Outcome.Path, err)
 		}
@@ -82,8 +82,8 @@ func (c *commit) homes() map[string]*held {
 
 // finalize sets the mode and the time of an open temporary, and frees the space that is reserved beyond its end. A
 // temporary with another length than the written one begins again.
-func (l *shared) finalize(w *work) error {
-	p := w.part
+func (w *work) finalize() error {
+	l, p := w.l, w.part
 	p.mu.Lock()
 	err, size, reserved := p.usable(), p.offset, p.reserved
 	p.reserved = 0
@@ -100,7 +100,7 @@ func (l *shared) finalize(w *work) error {
 			return disk.TargetError(p.path(), err)
 		}
 	}
-	if err := l.setMeta(w.dir.Dir, p.temp, p.f, w.in.Mode, w.in.Mtime); err != nil {
+	if err := l.fs.setMeta(w.dir.Dir, p.temp, p.f, w.in.Mode, w.in.Mtime); err != nil {
 		return disk.TargetError(p.path(), err)
 	}
 
@@ -123,9 +123,10 @@ func (l *shared) finalize(w *work) error {
 	return nil
 }
 
-func (l *Landing) syncFile(w *work) error {
-	if l.cfg.Durable {
-		err := l.disk.Sync(w.part.f)
+// sync makes the content of an open temporary durable, and closes the temporary.
+func (w *work) sync() error {
+	if w.l.cfg.Durable {
+		err := w.l.disk.Sync(w.part.f)
 		if err != nil {
 			return w.part.poisoned(syncFailed(w.part.path(), err))
 		}
@@ -142,10 +143,8 @@ func (c *commit) syncNames() error {
 		}
 		dirs[w.dir.Path()] = w.dir
 		if w.isDir() && !w.place.IsRoot() {
-			c.l.mu.Lock()
-			c.l.dirty[w.place.Parent().Path] = true
-			c.l.mu.Unlock()
+			c.l.tree.soil(w.place.Parent().Path)
 		}
 	}
-	return c.l.syncDirty(dirs)
+	return c.l.tree.syncDirty(dirs)
 }

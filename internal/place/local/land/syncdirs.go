@@ -3,8 +3,6 @@ package land
 import (
 	"errors"
 	"io/fs"
-	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"ferry/internal/place/local/disk"
@@ -13,17 +11,17 @@ import (
 
 // SyncDirs makes the names in directories durable. Otherwise a power cut can undo renames and bring back temporaries
 // that no ledger lists. Missing directories are no error, and SyncDirs tries every directory.
-func (l *shared) SyncDirs(dirs []transfer.Path) error { return l.in(dirs, l.syncDir) }
+func (l *shared) SyncDirs(dirs []transfer.Path) error { return l.tree.in(dirs, l.tree.syncDir) }
 
 // in calls do with each of the directories that exist.
-func (l *shared) in(dirs []transfer.Path, do func(*disk.Dir) error) error {
+func (t *dirTree) in(dirs []transfer.Path, do func(*disk.Dir) error) error {
 	var all error
 	for _, dir := range dirs {
-		p, err := l.fs.roots.Locate(dir)
+		p, err := t.fs.roots.Locate(dir)
 		if err != nil {
 			continue // no temporary was ever made there
 		}
-		d, err := l.fs.roots.OpenDir(p)
+		d, err := t.fs.roots.OpenDir(p)
 		if err == nil {
 			err = do(d)
 			d.Close()
@@ -40,50 +38,29 @@ func (l *shared) in(dirs []transfer.Path, do func(*disk.Dir) error) error {
 // syncsAtOnce bounds the parallel syncs of one group.
 const syncsAtOnce = 8
 
-// parallel calls do for 0 to n-1, at most wide calls at a time, and joins the errors.
-func parallel(n, wide int, do func(i int) error) error {
-	if n == 1 {
-		return do(0)
-	}
-
-	var wg sync.WaitGroup
-	errs := make([]error, n)
-	var next atomic.Int64
-	for range min(n, wide) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				errs[i] = do(i)
-			}
-		})
-	}
-
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
 // setMeta sets mode and time. It ignores the error of a file system that does not have them.
-func (l *shared) setMeta(d *disk.Dir, name string, f disk.File, mode uint32, mtime int64) error {
-	err := l.disk.SetMeta(d, name, f, mode, mtime)
+func (f *Target) setMeta(d *disk.Dir, name string, file disk.File, mode uint32, mtime int64) error {
+	err := f.disk.SetMeta(d, name, file, mode, mtime)
 	if errors.Is(err, syscall.EPERM) || err != nil && disk.NotOffered(err) {
-		l.fs.log.Debug("cannot set mode or time", "directory", d.Path(), "name", name, "error", err)
+		f.log.Debug("cannot set mode or time", "directory", d.Path(), "name", name, "error", err)
 		return nil
 	}
 	return err
 }
 
-// syncDirty syncs the given directories, and the directories that this landing has recorded as new or not yet synced.
-func (l *Landing) syncDirty(dirs map[string]*held) error {
-	if !l.cfg.Durable {
+// syncDirty syncs the given directories, and the directories that this transfer has recorded as new or not yet synced.
+func (t *dirTree) syncDirty(dirs map[string]*held) error {
+	if !t.durable {
 		return nil
 	}
 
 	// One call at a time: a group must not finish while another one still syncs directories that both depend on.
-	l.syncing.Lock()
-	defer l.syncing.Unlock()
-	l.mu.Lock()
-	dirty := l.dirty
-	l.dirty = map[string]bool{}
-	l.mu.Unlock()
+	t.syncing.Lock()
+	defer t.syncing.Unlock()
+	t.mu.Lock()
+	dirty := t.dirty
+	t.dirty = map[string]bool{}
+	t.mu.Unlock()
 	var list []string
 	for path := range dirs {
 		list = append(list, path)
@@ -95,57 +72,57 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 		}
 	}
 
-	wide, back := l.fs.spare.Width(syncsAtOnce)
+	wide, back := t.fs.spare.Width(syncsAtOnce)
 	defer back()
-	err := parallel(len(list), wide, func(i int) error { return l.syncPath(list[i], dirs[list[i]]) })
+	err := disk.Parallel(len(list), wide, func(i int) error { return t.syncPath(list[i], dirs[list[i]]) })
 	if err != nil {
-		l.mu.Lock()
+		t.mu.Lock()
 		for path := range dirty {
-			l.dirty[path] = true
+			t.dirty[path] = true
 		}
-		l.mu.Unlock()
+		t.mu.Unlock()
 	}
 	return err
 }
 
 // syncPath syncs a directory, and opens it first if it is not open.
-func (l *shared) syncPath(path string, h *held) error {
+func (t *dirTree) syncPath(path string, h *held) error {
 	if h == nil {
 		var err error
-		if h, err = l.openDirty(path); err != nil || h == nil {
+		if h, err = t.openDirty(path); err != nil || h == nil {
 			return err
 		}
-		defer l.dirs.release(h)
+		defer t.open.release(h)
 	}
 	if err := h.Changeable(); err != nil {
-		l.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
+		t.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
 		return nil
 	}
-	return l.syncDir(h.Dir)
+	return t.syncDir(h.Dir)
 }
 
 // openDirty opens a directory for syncing. A missing directory needs no sync. Nor does one that the user may only
 // search: another program made it.
-func (l *shared) openDirty(path string) (*held, error) {
-	if h := l.dirs.get(path); h != nil {
+func (t *dirTree) openDirty(path string) (*held, error) {
+	if h := t.open.get(path); h != nil {
 		return h, nil
 	}
 
-	p, err := l.fs.roots.Locate(transfer.Path(path))
+	p, err := t.fs.roots.Locate(transfer.Path(path))
 	if err != nil {
 		return nil, nil // the path is no longer within the landing's reach
 	}
 
-	d, err := l.fs.roots.OpenDir(p)
+	d, err := t.fs.roots.OpenDir(p)
 	switch {
 	case err == nil:
-		return l.dirs.put(d), nil
+		return t.open.put(d), nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), transfer.KindOf(err) == transfer.KindOutsideRoot:
 		return nil, nil // the path is no directory any more
 	case transfer.KindOf(err).Waits():
 		return nil, err
 	case errors.Is(err, fs.ErrPermission):
-		l.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
+		t.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
 		return nil, nil
 	}
 	if err := disk.PassingError(transfer.Path(path), "synced", err); err != nil {
@@ -154,12 +131,12 @@ func (l *shared) openDirty(path string) (*held, error) {
 	return nil, syncFailed(transfer.Path(path), err)
 }
 
-func (l *shared) syncDir(d *disk.Dir) error {
+func (t *dirTree) syncDir(d *disk.Dir) error {
 
-	err := l.disk.SyncDir(d)
+	err := t.fs.disk.SyncDir(d)
 	if err != nil && disk.NotOffered(err) {
-		l.fs.noSyncDir.Do(func() {
-			l.fs.log.Warn("the file system does not sync directories; a power cut may lose names", "directory", d.Path())
+		t.fs.noSyncDir.Do(func() {
+			t.fs.log.Warn("the file system does not sync directories; a power cut may lose names", "directory", d.Path())
 		})
 		return nil
 	}
@@ -176,9 +153,9 @@ func syncFailed(path transfer.Path, err error) error {
 	return disk.Wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, disk.Reason(err))
 }
 
-// soil notes that a directory must be synced together with the next names.
-func (l *shared) soil(d *disk.Dir) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dirty[d.Path()] = true
+// soil notes that the directory at a path must be synced together with the next names.
+func (t *dirTree) soil(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dirty[path] = true
 }

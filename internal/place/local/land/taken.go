@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"sync/atomic"
 	"syscall"
 
 	"ferry/internal/content/record"
@@ -41,7 +42,7 @@ func asNew(there *disk.Stat, mtime, size int64) bool {
 // Wanted reports, before the first byte of a file, that the item will be skipped: the error is of KindSkipped. size is
 // in bytes, -1 if unknown; mtime is the last change in nanoseconds since 1970. Create reports other errors.
 func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
-	if !l.skips() && l.cfg.IfExists != transfer.IfExistsUpdate {
+	if !l.rule.skips() && l.cfg.IfExists != transfer.IfExistsUpdate {
 		return nil
 	}
 
@@ -50,13 +51,13 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 		return nil
 	}
 
-	d, err := through(l, p.Parent(), nil)
+	d, err := l.tree.through(p.Parent(), nil)
 	if err != nil {
 		return nil
 	}
-	defer l.dirs.release(d)
+	defer l.tree.open.release(d)
 
-	if err := l.checkFree(d.Dir, p, mtime, size); transfer.KindOf(err) == transfer.KindSkipped {
+	if err := l.rule.checkFree(d.Dir, p, mtime, size); transfer.KindOf(err) == transfer.KindSkipped {
 		return err
 	}
 	return nil
@@ -74,17 +75,36 @@ func notAppendable(p disk.Location) *transfer.Error {
 	return disk.Wrap(transfer.KindWrongType, syscall.ELOOP, "name the target of the link", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.Path))
 }
 
+// A rule decides about items with taken names, as the request says.
+type rule struct {
+	ifExists  string // one of transfer.IfExists…; empty: IfExistsError
+	roots     *disk.Roots
+	explained *atomic.Int64 // number of names that the transfer has read to explain why one is taken
+}
+
+// appends reports whether items are put at the end of files.
+func (r *rule) appends() bool { return r.ifExists == transfer.IfExistsAppend }
+
+// replaces reports whether a rename may replace a file.
+func (r *rule) replaces() bool {
+	o := transfer.Options{IfExists: r.ifExists}
+	return o.Replaces()
+}
+
+// skips reports whether an item with a taken name is skipped instead of failing.
+func (r *rule) skips() bool { return r.ifExists == transfer.IfExistsSkip }
+
 // taken returns the error of a name that exists and must not be replaced.
-func (l *Landing) taken(d *disk.Dir, p disk.Location) *transfer.Error {
+func (r *rule) taken(d *disk.Dir, p disk.Location) *transfer.Error {
 	name := p.Base()
 	st, err := d.Lstat(name)
-	most := int(readToExplain - l.explained.Load())
+	most := int(readToExplain - r.explained.Load())
 	if err == nil && most > 0 {
 		if other, err := disk.Folds(d, name, &st); err == nil && other {
-			return l.explain(d, p, most)
+			return r.explain(d, p, most)
 		}
 	}
-	if l.skips() {
+	if r.skips() {
 		return skipped(p)
 	}
 	return nameTaken(transfer.Path(p.Path))
@@ -93,15 +113,15 @@ func (l *Landing) taken(d *disk.Dir, p disk.Location) *transfer.Error {
 // readToExplain is the largest number of names that a landing reads to explain why a name is taken.
 const readToExplain = 1 << 20
 
-func (l *Landing) explain(d *disk.Dir, p disk.Location, most int) *transfer.Error {
+func (r *rule) explain(d *disk.Dir, p disk.Location, most int) *transfer.Error {
 	name := p.Base()
 	list := disk.Wanted(name)
 	whole, err := list.Read(d, most)
-	l.explained.Add(int64(list.Seen))
+	r.explained.Add(int64(list.Seen))
 	switch {
 	case err == nil && whole && !list.Want[name]:
 		return list.Folded(p)
-	case l.skips():
+	case r.skips():
 		return skipped(p)
 	}
 	return nameTaken(transfer.Path(p.Path))
@@ -109,8 +129,8 @@ func (l *Landing) explain(d *disk.Dir, p disk.Location, most int) *transfer.Erro
 
 // checkFree reports whether a file of size bytes, last changed at mtime, may have a name, as far as it can be known
 // before its rename.
-func (l *Landing) checkFree(d *disk.Dir, p disk.Location, mtime, size int64) error {
-	if l.fs.roots.IsState(d, p.Base()) {
+func (r *rule) checkFree(d *disk.Dir, p disk.Location, mtime, size int64) error {
+	if r.roots.IsState(d, p.Base()) {
 		return disk.StateError(p.Path)
 	}
 
@@ -122,23 +142,23 @@ func (l *Landing) checkFree(d *disk.Dir, p disk.Location, mtime, size int64) err
 		return err
 	case st.Type == disk.TypeDir:
 		return disk.DirectoryError(transfer.Path(p.Path))
-	case l.cfg.IfExists == transfer.IfExistsRename:
+	case r.ifExists == transfer.IfExistsRename:
 		return nil
-	case !l.replaces():
-		return l.taken(d, p)
+	case !r.replaces():
+		return r.taken(d, p)
 	case st.Type == disk.TypeOther:
 		return notReplaceable(p)
-	case st.Type == disk.TypeLink && appends(l):
+	case st.Type == disk.TypeLink && r.appends():
 		return notAppendable(p)
-	case l.cfg.IfExists == transfer.IfExistsUpdate && asNew(&st, mtime, size):
+	case r.ifExists == transfer.IfExistsUpdate && asNew(&st, mtime, size):
 		return disk.Wrap(transfer.KindSkipped, nil, "", "%s is as new as its source, or newer", transfer.Path(p.Path))
 	}
 	return nil
 }
 
 // fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
-func fits(l *Landing, d *disk.Dir, p disk.Location, b *intent.Beside) error {
-	if !appends(l) {
+func (r *rule) fits(d *disk.Dir, p disk.Location, b *intent.Beside) error {
+	if !r.appends() {
 		return nil
 	}
 	if _, err := d.Lstat(p.Base()); err != nil {
@@ -148,7 +168,7 @@ func fits(l *Landing, d *disk.Dir, p disk.Location, b *intent.Beside) error {
 		return disk.TargetError(transfer.Path(p.Path), err)
 	}
 
-	was, err := disk.ReadSmall(l.disk, d, record.SidecarName(p.Base()), record.MaxSidecar)
+	was, err := disk.ReadSmall(r.roots.Disk(), d, record.SidecarName(p.Base()), record.MaxSidecar)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return disk.TargetError(transfer.Path(p.Path), err)
 	}
@@ -160,21 +180,5 @@ func fits(l *Landing, d *disk.Dir, p disk.Location, b *intent.Beside) error {
 		return nil
 	}
 	return disk.Wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
-		"%s has %s, and the data to append has %s", transfer.Path(p.Path), described(was), described(its))
-}
-
-// described returns the attributes of a sidecar as text for messages.
-func described(sidecar []byte) string {
-	if sidecar == nil {
-		return "no records"
-	}
-	s, err := record.DecodeSidecar(sidecar)
-	if err != nil {
-		return "attributes that cannot be read"
-	}
-	text := s.Attributes.String()
-	if s.Encoding != "" {
-		text += " in code page " + s.Encoding
-	}
-	return text
+		"%s has %s, and the data to append has %s", transfer.Path(p.Path), record.Described(was), record.Described(its))
 }

@@ -26,8 +26,8 @@ type heir struct {
 // a missing name. It returns nil, nil if no generation has left enough bytes.
 func (h *heir) succeed() (*Partial, error) {
 	l, d := h.l, h.d
-	for n := len(l.cfg.Older) - 1; n >= 0; n-- {
-		name := disk.TempOf(before(l, l.cfg.Older[n]), h.item)
+	for n := len(l.temps.older) - 1; n >= 0; n-- {
+		name := disk.TempOf(l.temps.before(l.temps.older[n]), h.item)
 		if st, err := d.Lstat(name); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size < h.at {
 			continue
 		} else if err != nil {
@@ -38,7 +38,7 @@ func (h *heir) succeed() (*Partial, error) {
 			return nil, err
 		}
 		failpoint.Hit("takeover.copied")
-		if err := l.unlinkTemp(d.Dir, name); err != nil {
+		if err := l.temps.unlink(d.Dir, name); err != nil {
 			l.fs.log.Warn("cannot remove the temporary file of another instance; retried at the end of the transfer", "of", part.path(), "error", err)
 		}
 		return part, nil
@@ -62,8 +62,8 @@ func (h *heir) copyOf(name string) (*Partial, error) {
 		return nil, errors.New("the temporary file of another instance is not a file that this agent made")
 	}
 
-	temp := l.temp(h.item)
-	if err := l.unlinkTemp(d.Dir, temp); err != nil {
+	temp := l.temps.name(h.item)
+	if err := l.temps.unlink(d.Dir, temp); err != nil {
 		return nil, err
 	}
 	f, err := l.disk.Open(d.Dir, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, tempMode)
@@ -79,7 +79,7 @@ func (h *heir) copyOf(name string) (*Partial, error) {
 	}
 	if err != nil {
 		l.disk.Close(f)
-		return nil, errors.Join(err, l.unlinkTemp(d.Dir, temp))
+		return nil, errors.Join(err, l.temps.unlink(d.Dir, temp))
 	}
 	return part, nil
 }

@@ -31,7 +31,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	must(t, err)
 	must(t, old.Write(content[:2_500_000]))
 	must(t, old.Sync())
-	stopped := filepath.Join(dir, first.temp(3))
+	stopped := filepath.Join(dir, first.temps.name(3))
 
 	second := land(5, 1)
 	part, err := second.Reopen(3, "x", intent.PointAt(2_000_000), int64(len(content)), int64(len(content)))
@@ -47,7 +47,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	if err := os.Rename(stopped, filepath.Join(dir, "x")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the one that was stopped renames: %v", err)
 	}
-	if got := read(t, filepath.Join(dir, second.temp(3))); got != string(content[:3_000_000]) {
+	if got := read(t, filepath.Join(dir, second.temps.name(3))); got != string(content[:3_000_000]) {
 		t.Errorf("there are %d other bytes", len(got))
 	}
 	must(t, part.Close())
@@ -59,7 +59,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	third := land(6, 1, 5)
 	part, err = third.Reopen(3, "x", intent.PointAt(2_900_000), int64(len(content)), int64(len(content)))
 	must(t, err)
-	if part.Offset() != 2_900_000 || exists(filepath.Join(dir, second.temp(3))) {
+	if part.Offset() != 2_900_000 || exists(filepath.Join(dir, second.temps.name(3))) {
 		t.Errorf("the third goes on at %d", part.Offset())
 	}
 	must(t, part.Close())

@@ -35,7 +35,7 @@ type Target struct {
 	umask     uint32    // of the process at its start: permission bits that new files do not get
 	noSyncDir sync.Once // logged once
 	promises  promises
-	endings   endings
+	claims    disk.Claims
 	obstacles obstacles
 	renaming  sync.RWMutex // locked exclusively between the comparison of a file and the rename that replaces it with a joined one
 }
@@ -62,8 +62,7 @@ func NewTarget(roots *disk.Roots, spare *disk.Lending, cfg Config) *Target {
 
 // Land returns a Landing for the items of a transfer.
 func (f *Target) Land(cfg place.LandConfig) *Landing {
-	return &Landing{cfg: cfg, shared: &shared{fs: f, disk: f.disk, dirty: map[string]bool{}, ownDirs: map[disk.DirID]bool{}, unnamed: map[uint64]bool{}, may: cfg.May, dirs: dirCache{spare: f.spare},
-		prefix: disk.TempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}}
+	return newLanding(newShared(f, cfg), cfg)
 }
 
 // Free returns the number of free bytes for the agent's user at a DEST, which may not exist yet. It subtracts the space

@@ -4,87 +4,76 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
-func (l *shared) temp(item uint64) string { return disk.TempOf(l.prefix, item) }
+// temps names and removes the temporaries of one transfer.
+type temps struct {
+	disk        disk.Disk
+	log         *slog.Logger
+	of          transfer.ID
+	incarnation uint64
+	generation  uint64
+	older       []uint64    // earlier generations, from before takeovers of the transfer, the newest last
+	prefix      string      // of the temporaries of this generation
+	left        atomic.Bool // whether a temporary could not be removed
+}
+
+// name returns the name of the temporary of an item.
+func (t *temps) name(item uint64) string { return disk.TempOf(t.prefix, item) }
+
+// joined returns the name of the joined temporary of an item.
+func (t *temps) joined(item uint64) string {
+	return t.prefix + strconv.FormatUint(item, 36) + "-j" + disk.TempSuffix
+}
+
+// aside returns the name of the temporary for an item's sidecar.
+func (t *temps) aside(item uint64) string {
+	return t.prefix + strconv.FormatUint(item, 36) + "-a" + disk.TempSuffix
+}
 
 // before returns the prefix of the temporaries of an earlier generation.
-func before(l *Landing, generation uint64) string {
-	return disk.TempPrefix(l.fs.cfg.Incarnation, generation, l.cfg.Transfer)
+func (t *temps) before(generation uint64) string {
+	return disk.TempPrefix(t.incarnation, generation, t.of)
 }
 
-// joinedName returns the name of the joined temporary of an item.
-func joinedName(l *shared, item uint64) string {
-	return l.prefix + strconv.FormatUint(item, 36) + "-j" + disk.TempSuffix
-}
-
-// unlinkTemp removes a temporary, which may be missing. If it fails, it records that a Sweep is needed.
-func (l *shared) unlinkTemp(d *disk.Dir, temp string) error {
-	err := l.disk.Unlink(d, temp)
+// unlink removes a temporary, which may be missing. If it fails, it records that a Sweep is needed.
+func (t *temps) unlink(d *disk.Dir, temp string) error {
+	err := t.disk.Unlink(d, temp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	l.left.Store(true) // also because a power cut may bring it back
+	t.left.Store(true) // also because a power cut may bring it back
 	return err
 }
 
-// Drop removes the temporary of an item that is not open. Its arguments are those of Create and Reopen. A missing
-// temporary is no error.
-func (l *Landing) Drop(item uint64, name transfer.Path) error {
-	p, err := l.locate(name)
-	if err != nil || p.IsRoot() {
-		return err
-	}
-
-	d, err := l.dir(p.Parent(), nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		defer l.dirs.release(d)
-		err = errors.Join(l.unlinkTemp(d.Dir, l.temp(item)), l.dropOlder(d.Dir, item))
-		if appends(l) {
-			err = errors.Join(err, l.unlinkTemp(d.Dir, joinedName(l.shared, item)))
-		}
-	}
-	if err != nil {
-		return disk.TargetError(transfer.Path(p.Path), err)
-	}
-	return nil
-}
-
-// dropOlder removes the temporaries of an item from earlier generations.
-func (l *Landing) dropOlder(d *disk.Dir, item uint64) (err error) {
-	for _, g := range l.cfg.Older {
-		err = errors.Join(err, l.unlinkTemp(d, disk.TempOf(before(l, g), item)))
+// drop removes the temporaries of an item from this and earlier generations.
+func (t *temps) drop(d *disk.Dir, item uint64) error {
+	err := t.unlink(d, t.name(item))
+	for _, g := range t.older {
+		err = errors.Join(err, t.unlink(d, disk.TempOf(t.before(g), item)))
 	}
 	return err
 }
-
-// Left reports whether a removal of a temporary failed or may not be durable, so that a Sweep is needed.
-func (l *shared) Left() bool { return l.left.Load() }
-
-// Sweep removes this transfer's own temporaries of this and earlier generations from directories. None of its partials
-// may be open. Missing directories are no error, and Sweep tries every directory. A power cut does not bring removed
-// temporaries back, whenever they were removed.
-func (l *Landing) Sweep(dirs []transfer.Path) error { return l.in(dirs, l.sweepDir) }
 
 // sweptGenerations bounds the earlier generations that a sweep searches for beyond those in the transfer's record. Each
 // start of the agent is one generation.
 const sweptGenerations = 64
 
-func (l *Landing) sweepDir(d *disk.Dir) error {
+// sweep removes the temporaries of this and earlier generations from a directory, and syncs the directory after that.
+func (t *temps) sweep(d *disk.Dir, sync func(*disk.Dir) error) error {
 	own := map[string]bool{}
-	for _, g := range l.cfg.Older {
-		own[before(l, g)] = true
+	for _, g := range t.older {
+		own[t.before(g)] = true
 	}
-	for g, n := l.cfg.Generation, 0; n < sweptGenerations; g, n = g-1, n+1 {
-		own[before(l, g)] = true
+	for g, n := t.generation, 0; n < sweptGenerations; g, n = g-1, n+1 {
+		own[t.before(g)] = true
 		if g == 0 {
 			break
 		}
@@ -94,12 +83,12 @@ func (l *Landing) sweepDir(d *disk.Dir) error {
 	for {
 		names, err := d.Names(1024)
 		for _, name := range names {
-			if len(name) > len(l.prefix) && own[name[:len(l.prefix)]] && strings.HasSuffix(name, disk.TempSuffix) {
-				all = errors.Join(all, l.sweepName(d, name))
+			if len(name) > len(t.prefix) && own[name[:len(t.prefix)]] && strings.HasSuffix(name, disk.TempSuffix) {
+				all = errors.Join(all, t.sweepName(d, name))
 			}
 		}
 		if err == io.EOF || err == nil && len(names) == 0 {
-			return errors.Join(all, l.syncDir(d)) // a power cut must not bring back temporaries that the ledger records as removed
+			return errors.Join(all, sync(d)) // a power cut must not bring back temporaries that the ledger records as removed
 		}
 		if err != nil {
 			return errors.Join(all, err)
@@ -108,13 +97,13 @@ func (l *Landing) sweepDir(d *disk.Dir) error {
 }
 
 // sweepName removes a temporary. A directory of that name was made by another program and stays.
-func (l *shared) sweepName(d *disk.Dir, name string) error {
-	err := l.disk.Unlink(d, name)
+func (t *temps) sweepName(d *disk.Dir, name string) error {
+	err := t.disk.Unlink(d, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if st, serr := d.Lstat(name); serr == nil && st.Type == disk.TypeDir {
-		l.fs.log.Warn("directory with the name of a temporary file left in place", "directory", d.Path(), "name", name)
+		t.log.Warn("directory with the name of a temporary file left in place", "directory", d.Path(), "name", name)
 		return nil
 	}
 	return err

@@ -1,6 +1,7 @@
 package land
 
 import (
+	"log/slog"
 	"sync"
 
 	"ferry/internal/place/local/disk"
@@ -18,19 +19,22 @@ type watch struct {
 	over bool
 }
 
-// watches holds the watches of a landing, by device.
+// watches holds the watches of a transfer, by device.
 type watches struct {
+	disk disk.Disk
+	log  *slog.Logger
+	on   bool // file systems are watched
+
 	mu sync.Mutex
 	of map[uint64]*watch
 }
 
-// watchOf returns the watch of a directory's file system, or nil if there is none.
-func (l *Landing) watchOf(d *held) *watch {
-	if !l.cfg.Durable || l.fs.cfg.GroupSync < 0 {
+// at returns the watch of a directory's file system, or nil if there is none.
+func (s *watches) at(d *held) *watch {
+	if !s.on {
 		return nil
 	}
 
-	s := &l.watches
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d.seen {
@@ -52,11 +56,11 @@ func (l *Landing) watchOf(d *held) *watch {
 		s.of = map[uint64]*watch{}
 	}
 
-	w, err := l.disk.WatchFS(d.Dir)
+	w, err := s.disk.WatchFS(d.Dir)
 	if err == nil {
 		d.eye = &watch{w: w}
 	} else {
-		l.fs.log.Debug("syncing files one by one", "directory", d.Path(), "error", err)
+		s.log.Debug("syncing files one by one", "directory", d.Path(), "error", err)
 	}
 
 	s.of[st.Dev] = d.eye
@@ -64,12 +68,12 @@ func (l *Landing) watchOf(d *held) *watch {
 }
 
 // end closes the watches. Files begun under them are synced one by one.
-func (s *watches) end(on disk.Syncs) {
+func (s *watches) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.of {
 		if w != nil {
-			w.close(on)
+			w.close(s.disk)
 		}
 	}
 	s.of = nil
