@@ -113,7 +113,7 @@ func (o *Outgoing) stopReading() {
 
 // Dispose closes all open files. It removes the item journal of a transfer that is over.
 func (o *Outgoing) Dispose() {
-	o.stow.unshelve()
+	o.store.leave()
 	o.stopReading()
 	o.items.Close()
 	if o.rec.state().Final() {

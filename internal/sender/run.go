@@ -12,97 +12,89 @@ import (
 	"ferry/internal/wire"
 )
 
-// run sends epoch after epoch until everything is decided, or the conversation breaks. If an earlier run of it broke
-// off, because the ledger could not be written, the epoch is over and run asks for another one.
-func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
-	a := o.opening
-	if o.opening = nil; a == nil { // an epoch is never sent twice from its first message
-		return nil, o.rec.renegotiate()
-	}
+// A delivery decides the meaning of events while an epoch is being sent. With over, the run of the epoch ends with that
+// Verdict.
+//
+//	event           fast delivery                        stored delivery
+//	ACK             acknowledges messages, gives credit  shows progress at the destination
+//	RESYNC          the destination's next epoch         this side must begin the next epoch
+//	BUSY, silence   ends the epoch                       the destination may be away
+//	all sent        the epoch stays open for outcomes    the transfer waits without a slot
+//	no room         there is none without credit         the transfer waits, later without a slot
+type delivery interface {
+	message(s *sending, m *wire.Message) (over bool, v *Verdict, err error)
+	// look is called after the messages, and tick once a second.
+	look(s *sending) (over bool, err error)
+	tick(s *sending) (over bool, v *Verdict, err error)
+	// sent is called when the pump has ended without an error.
+	sent(s *sending) (over bool, v *Verdict, err error)
+}
 
-	p := o.startPump(a.Epoch, a.Credit, a.Resume)
-	defer func() { p.stop() }()
-	heard := o.cfg.Clock.Now()
+// A sending is the state of a run.
+type sending struct {
+	*pump
+	last   time.Time // when the destination was heard, or was given a hint about the store
+	hinted bool      // it was given the first hint
+	kept   bool      // the pump is to outlast the run
+}
+
+// run sends epoch after epoch until everything is decided or stored, or the conversation breaks. If an earlier run of it
+// broke off, because the ledger could not be written, the epoch is over and run asks for another one.
+func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
+	d, s := delivery(fast{o}), sending{pump: o.store.takeWaiting(), last: o.cfg.Clock.Now()}
+	if o.stored() {
+		d = o.store
+	}
+	if s.pump == nil {
+		a := o.opening
+		if o.opening = nil; a == nil { // an epoch is never sent twice from its first message
+			return nil, o.rec.renegotiate()
+		}
+		s.pump = o.startPump(a.Epoch, a.Credit, a.Resume)
+	}
+	defer func() {
+		if !s.kept {
+			s.stop()
+		}
+	}()
+
 	tick := o.cfg.Clock.NewTimer(progressEvery)
 	defer tick.Stop()
 	for {
-		ended := p.done
+		ended := s.done
 		for m := o.in.take(); m != nil; m = o.in.take() {
-			now := o.cfg.Clock.Now()
-			switch {
-			case m.Kind == wire.KindAck && m.Ack.Epoch == p.out.epoch:
-				if why := o.impossible(p.out, m.Ack); why != "" {
-					o.peer.doubt(why)
-					continue
-				}
-				heard = now
-				p.out.acked(m.Ack)
-				if err := o.takeAck(m.Ack); err != nil {
-					return nil, err
-				}
-			case m.Kind == wire.KindResync && m.Resync.Epoch > p.out.epoch:
-				heard = now
-				p.stop()
-				if err := o.resynced(m.Resync); err != nil {
-					return nil, err
-				}
-				failpoint.Hit("sender.after_resync")
-				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
-			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > p.out.epoch:
-				o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
-				return nil, o.rec.renegotiate()
-			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.out.epoch && m.Busy.Place == 0:
-				o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
-				return nil, o.rec.renegotiate()
-			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.out.epoch:
-				p.stop()
-				if err := o.rec.recovering(); err != nil {
-					return nil, err
-				}
-				return o.wait(m.Busy.Reason, m.Busy.Place)
-			case m.Kind == wire.KindCancelled:
-				p.stop()
-				if err := o.rec.renegotiate(); err != nil { // the moves from Running to Failed
-					return nil, err
-				}
-				return o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
+			if over, v, err := d.message(&s, m); over || err != nil {
+				return v, err
 			}
-			ended = p.done
+			ended = s.done
 		}
 		if o.rec.state() != transfer.Running {
 			return nil, nil // the last outcomes are here
 		}
 		if o.rec.cancelled() {
-			p.stop()
+			s.stop()
 			return o.beginCancel()
 		}
-		if o.in.takeNudge() {
-			o.log.Info("destination restarted; reopening the transfer")
-			return nil, o.rec.renegotiate()
+		if over, err := d.look(&s); over || err != nil {
+			return nil, err
 		}
 		select {
 		case <-o.driver:
 		case <-ended:
-			if err := p.err; err != nil {
-				return o.pumpFailed(err)
+			if s.err != nil && ctx.Err() != nil {
+				return nil, nil
 			}
-			p.done = nil // everything is sent; outcomes will come
+			if s.err != nil {
+				return o.pumpFailed(s.err)
+			}
+			s.done = nil
+			if over, v, err := d.sent(&s); over || err != nil {
+				return v, err
+			}
 		case <-tick.C():
-			if o.live.recordedSince(heard) {
-				heard = o.cfg.Clock.Now()
+			if over, v, err := d.tick(&s); over || err != nil {
+				return v, err
 			}
-			if p.out.vitals.look(p.out); p.out.silent(heard) {
-				o.log.Info("destination silent; reopening the transfer")
-				return nil, o.rec.renegotiate()
-			}
-			if o.rec.overdue() { // epochs begin and end without progress
-				p.stop()
-				if err := o.rec.renegotiate(); err != nil {
-					return nil, err
-				}
-				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
-			}
-			p.out.vitals.say(p.out)
 			o.shown.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
@@ -111,10 +103,90 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	}
 }
 
+// Fast delivery needs the destination: it acknowledges all data.
+type fast struct{ o *Outgoing }
+
+func (d fast) message(s *sending, m *wire.Message) (over bool, v *Verdict, err error) {
+	o, epoch := d.o, s.out.epoch
+	switch {
+	case m.Kind == wire.KindAck && m.Ack.Epoch == epoch:
+		if why := o.impossible(s.out, m.Ack); why != "" {
+			o.peer.doubt(why)
+			return false, nil, nil
+		}
+		s.last = o.cfg.Clock.Now()
+		s.out.acked(m.Ack)
+		return false, nil, o.takeAck(m.Ack)
+	case m.Kind == wire.KindResync && m.Resync.Epoch > epoch:
+		s.last = o.cfg.Clock.Now()
+		s.stop()
+		if err := o.resynced(m.Resync); err != nil {
+			return true, nil, err
+		}
+		failpoint.Hit("sender.after_resync")
+		s.pump = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
+		return false, nil, nil
+	case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > epoch:
+		o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
+		return true, nil, o.rec.renegotiate()
+	case m.Kind == wire.KindBusy && m.Busy.Epoch == epoch && m.Busy.Place == 0:
+		o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
+		return true, nil, o.rec.renegotiate()
+	case m.Kind == wire.KindBusy && m.Busy.Epoch == epoch:
+		s.stop()
+		if err := o.rec.recovering(); err != nil {
+			return true, nil, err
+		}
+		v, err = o.wait(m.Busy.Reason, m.Busy.Place)
+		return true, v, err
+	case m.Kind == wire.KindCancelled:
+		s.stop()
+		if err := o.rec.renegotiate(); err != nil { // the moves from Running to Failed
+			return true, nil, err
+		}
+		v, err = o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
+		return true, v, err
+	}
+	return false, nil, nil
+}
+
+func (d fast) look(*sending) (over bool, err error) {
+	if !d.o.in.takeNudge() {
+		return false, nil
+	}
+	d.o.log.Info("destination restarted; reopening the transfer")
+	return true, d.o.rec.renegotiate()
+}
+
+func (d fast) tick(s *sending) (over bool, v *Verdict, err error) {
+	o := d.o
+	if o.live.recordedSince(s.last) {
+		s.last = o.cfg.Clock.Now()
+	}
+	if s.out.vitals.look(s.out); s.out.silent(s.last) {
+		o.log.Info("destination silent; reopening the transfer")
+		return true, nil, o.rec.renegotiate()
+	}
+	if o.rec.overdue() { // epochs begin and end without progress
+		s.stop()
+		if err := o.rec.renegotiate(); err != nil {
+			return true, nil, err
+		}
+		v, err = o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
+		return true, v, err
+	}
+	s.out.vitals.say(s.out)
+	return false, nil, nil
+}
+
+func (d fast) sent(*sending) (over bool, v *Verdict, err error) { return false, nil, nil } // outcomes will come
+
 // startPump sends an epoch.
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
 	p := o.newPump(epoch, credit, resume)
-	o.live.granted(credit)
+	if !o.store.opens(p) {
+		o.live.granted(credit)
+	}
 	startPumping(p, resume)
 	return p
 }

@@ -132,8 +132,8 @@ func (s *Client) Store(ctx context.Context, to transfer.AgentName) (sender.Store
 	return sender.StoreName{Mark: v.Mark, At: v.At, Ledger: v.Ledger}, err
 }
 
-// Shelf makes the lane of an epoch.
-func (s *Client) Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) sender.Shelf {
+// Lane makes the lane of an epoch.
+func (s *Client) Lane(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) sender.StoredLane {
 	return stored.New(ctx, stored.Config{Publish: stored.Through(s.at, at), Subject: wire.StoreSubject(to, s.cfg.Agent, id, epoch),
 		Memory: s.cfg.Memory, Clock: s.cfg.Clock, Room: func(ctx context.Context) error { return s.hasRoom(ctx, at) }, Acked: acked})
 }
@@ -164,8 +164,8 @@ func (s *Client) Purge(ctx context.Context, at string, to transfer.AgentName, id
 	return s.at.Purge(ctx, at, to, id, before)
 }
 
-// Left has the data that is left of a transfer in a store removed.
-func (s *Client) Left(at string, to transfer.AgentName, id transfer.ID, before uint32) {
+// Release has the data that is left of a transfer in a store removed.
+func (s *Client) Release(at string, to transfer.AgentName, id transfer.ID, before uint32) {
 	s.mu.Lock()
 	key := leftover{at, id}
 	if len(s.left) < mostLooks { // of more the sweep finds those that are left
@@ -175,8 +175,8 @@ func (s *Client) Left(at string, to transfer.AgentName, id transfer.ID, before u
 	wake.Up(s.tidy)
 }
 
-// Park lets as many transfers wait for room without a slot as there are slots. It reports whether one more may wait.
-func (s *Client) Park() bool {
+// BeginWait lets as many transfers wait for room without a slot as there are slots. It reports whether one more may wait.
+func (s *Client) BeginWait() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.parked >= s.cfg.Parked {
@@ -186,8 +186,8 @@ func (s *Client) Park() bool {
 	return true
 }
 
-// Unpark is the end of such a wait.
-func (s *Client) Unpark() {
+// EndWait is the end of such a wait.
+func (s *Client) EndWait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parked--
