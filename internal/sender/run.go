@@ -12,36 +12,50 @@ import (
 	"ferry/internal/wire"
 )
 
-// A delivery decides the meaning of events while an epoch is being sent. With over, the run of the epoch ends with that
-// Verdict.
+// A delivery decides the meaning of events while an epoch is being sent.
 //
 //	event           fast delivery                        stored delivery
 //	ACK             acknowledges messages, gives credit  shows progress at the destination
-//	RESYNC          the destination's next epoch         this side must begin the next epoch
+//	RESYNC          begins the destination's next epoch  makes this side begin the next epoch
 //	BUSY, silence   ends the epoch                       the destination may be away
-//	all sent        the epoch stays open for outcomes    the transfer waits without a slot
 //	no room         there is none without credit         the transfer waits, later without a slot
+//	all sent        the epoch stays open for outcomes    the transfer waits without a slot
 type delivery interface {
-	message(s *sending, m *wire.Message) (over bool, v *Verdict, err error)
-	// look is called after the messages, and tick once a second.
-	look(s *sending) (over bool, err error)
-	tick(s *sending) (over bool, v *Verdict, err error)
-	// sent is called when the pump has ended without an error.
-	sent(s *sending) (over bool, v *Verdict, err error)
+	message(s *sending, m *wire.Message) *over
+	look(s *sending) *over // after the messages
+	tick(s *sending) *over // once a second
+	sent(s *sending) *over // the pump has ended without an error
+}
+
+// An over ends a run; nil: it goes on.
+type over struct {
+	v   *Verdict
+	err error
+}
+
+// ends returns the end of a run, and failed only if there is an error.
+func ends(v *Verdict, err error) *over { return &over{v, err} }
+
+func failed(err error) *over {
+	if err == nil {
+		return nil
+	}
+	return &over{err: err}
 }
 
 // A sending is the state of a run.
 type sending struct {
 	*pump
-	last   time.Time // when the destination was heard, or was given a hint about the store
-	hinted bool      // it was given the first hint
+	told   time.Time // when the destination of stored delivery got the last hint
+	hinted bool      // it got the first hint of the run
 	kept   bool      // the pump is to outlast the run
 }
 
 // run sends epoch after epoch until everything is decided or stored, or the conversation breaks. If an earlier run of it
 // broke off, because the ledger could not be written, the epoch is over and run asks for another one.
 func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
-	d, s := delivery(fast{o}), sending{pump: o.store.takeWaiting(), last: o.cfg.Clock.Now()}
+	s := sending{pump: o.store.takeWaiting(), told: o.cfg.Clock.Now()}
+	var d delivery = &fast{o, s.told}
 	if o.stored() {
 		d = o.store
 	}
@@ -63,8 +77,8 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	for {
 		ended := s.done
 		for m := o.in.take(); m != nil; m = o.in.take() {
-			if over, v, err := d.message(&s, m); over || err != nil {
-				return v, err
+			if e := d.message(&s, m); e != nil {
+				return e.v, e.err
 			}
 			ended = s.done
 		}
@@ -75,8 +89,8 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			s.stop()
 			return o.beginCancel()
 		}
-		if over, err := d.look(&s); over || err != nil {
-			return nil, err
+		if e := d.look(&s); e != nil {
+			return e.v, e.err
 		}
 		select {
 		case <-o.driver:
@@ -88,12 +102,12 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				return o.pumpFailed(s.err)
 			}
 			s.done = nil
-			if over, v, err := d.sent(&s); over || err != nil {
-				return v, err
+			if e := d.sent(&s); e != nil {
+				return e.v, e.err
 			}
 		case <-tick.C():
-			if over, v, err := d.tick(&s); over || err != nil {
-				return v, err
+			if e := d.tick(&s); e != nil {
+				return e.v, e.err
 			}
 			o.shown.show(false)
 			tick.Reset(progressEvery)
@@ -103,83 +117,82 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	}
 }
 
-// Fast delivery needs the destination: it acknowledges all data.
-type fast struct{ o *Outgoing }
+// A fast delivery needs the destination: it acknowledges all data.
+type fast struct {
+	o     *Outgoing
+	heard time.Time // when the destination was heard last
+}
 
-func (d fast) message(s *sending, m *wire.Message) (over bool, v *Verdict, err error) {
+func (d *fast) message(s *sending, m *wire.Message) *over {
 	o, epoch := d.o, s.out.epoch
 	switch {
 	case m.Kind == wire.KindAck && m.Ack.Epoch == epoch:
 		if why := o.impossible(s.out, m.Ack); why != "" {
 			o.peer.doubt(why)
-			return false, nil, nil
+			return nil
 		}
-		s.last = o.cfg.Clock.Now()
+		d.heard = o.cfg.Clock.Now()
 		s.out.acked(m.Ack)
-		return false, nil, o.takeAck(m.Ack)
+		return failed(o.takeAck(m.Ack))
 	case m.Kind == wire.KindResync && m.Resync.Epoch > epoch:
-		s.last = o.cfg.Clock.Now()
+		d.heard = o.cfg.Clock.Now()
 		s.stop()
 		if err := o.resynced(m.Resync); err != nil {
-			return true, nil, err
+			return failed(err)
 		}
 		failpoint.Hit("sender.after_resync")
 		s.pump = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
-		return false, nil, nil
 	case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > epoch:
 		o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
-		return true, nil, o.rec.renegotiate()
+		return ends(nil, o.rec.renegotiate())
 	case m.Kind == wire.KindBusy && m.Busy.Epoch == epoch && m.Busy.Place == 0:
 		o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
-		return true, nil, o.rec.renegotiate()
+		return ends(nil, o.rec.renegotiate())
 	case m.Kind == wire.KindBusy && m.Busy.Epoch == epoch:
 		s.stop()
 		if err := o.rec.recovering(); err != nil {
-			return true, nil, err
+			return failed(err)
 		}
-		v, err = o.wait(m.Busy.Reason, m.Busy.Place)
-		return true, v, err
+		return ends(o.wait(m.Busy.Reason, m.Busy.Place))
 	case m.Kind == wire.KindCancelled:
 		s.stop()
 		if err := o.rec.renegotiate(); err != nil { // the moves from Running to Failed
-			return true, nil, err
+			return failed(err)
 		}
-		v, err = o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
-		return true, v, err
+		return ends(o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer")))
 	}
-	return false, nil, nil
+	return nil
 }
 
-func (d fast) look(*sending) (over bool, err error) {
+func (d *fast) look(*sending) *over {
 	if !d.o.in.takeNudge() {
-		return false, nil
+		return nil
 	}
 	d.o.log.Info("destination restarted; reopening the transfer")
-	return true, d.o.rec.renegotiate()
+	return ends(nil, d.o.rec.renegotiate())
 }
 
-func (d fast) tick(s *sending) (over bool, v *Verdict, err error) {
+func (d *fast) tick(s *sending) *over {
 	o := d.o
-	if o.live.recordedSince(s.last) {
-		s.last = o.cfg.Clock.Now()
+	if o.live.recordedSince(d.heard) {
+		d.heard = o.cfg.Clock.Now()
 	}
-	if s.out.vitals.look(s.out); s.out.silent(s.last) {
+	if s.out.vitals.look(s.out); s.out.silent(d.heard) {
 		o.log.Info("destination silent; reopening the transfer")
-		return true, nil, o.rec.renegotiate()
+		return ends(nil, o.rec.renegotiate())
 	}
 	if o.rec.overdue() { // epochs begin and end without progress
 		s.stop()
 		if err := o.rec.renegotiate(); err != nil {
-			return true, nil, err
+			return failed(err)
 		}
-		v, err = o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
-		return true, v, err
+		return ends(o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to)))
 	}
 	s.out.vitals.say(s.out)
-	return false, nil, nil
+	return nil
 }
 
-func (d fast) sent(*sending) (over bool, v *Verdict, err error) { return false, nil, nil } // outcomes will come
+func (d *fast) sent(*sending) *over { return nil } // outcomes will come
 
 // startPump sends an epoch.
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {

@@ -3,8 +3,10 @@ package sender
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
+	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
@@ -29,6 +31,8 @@ import (
 const (
 	askStored = 3 * time.Second // for the destination's answer about the epoch in the store
 	sentRetry = time.Minute     // until a destination that has not taken everything is asked again
+	fullAfter = 2 * time.Second // then a transfer that finds no room in the store holds no slot
+	unlimited = int64(1) << 60  // credit: the store refuses messages that it has no room for
 )
 
 // A StoredDelivery is the delivery of a transfer through the store: its epochs there, and the questions to its
@@ -46,17 +50,18 @@ type StoredDelivery struct {
 	waiting *pump     // waits for room, without a slot
 }
 
-// An opener makes the OPENs and the epochs of a transfer.
+// An opener makes the OPENs and the epochs of a transfer, and shows its wait for a destination that is away.
 type opener interface {
 	openMessage(rec *ledger.Source, a *walk.Reader, goes walk.Course) (*wire.Message, error)
 	beginEpoch(a *wire.Accept, change func(t *ledger.Tx, rec *ledger.Source) error) (*Verdict, error)
+	await(reason, over *transfer.Error, retry time.Duration) (ended bool, err error)
 }
 
 // Stored returns the stored delivery of a transfer.
 func Stored(o *Outgoing) *StoredDelivery { return o.store }
 
 // Complete reports whether all messages of the transfer are in the store.
-func (o *StoredDelivery) Complete() bool { return o.rec.read().Shelved > 0 && o.stored() }
+func (o *StoredDelivery) Complete() bool { return o.rec.read().LastStored > 0 && o.stored() }
 
 // late handles the destination's messages for a transfer that waits.
 func (o *StoredDelivery) late(m *wire.Message) {
@@ -117,39 +122,7 @@ func (o *StoredDelivery) AskAgain() time.Duration { return o.rec.left(sentRetry)
 // AwaitDestination shows that a transfer without a driver waits for a destination that is away. It reports true if the
 // recovery time-out is over and the transfer has failed.
 func (o *StoredDelivery) AwaitDestination() (ended bool, err error) {
-	rec := o.rec.read()
-	if !o.rec.overdue() && rec.Progress.Reason != nil && rec.Progress.Reason.Kind == transfer.KindUnreachable {
-		o.live.waits(0, o.cfg.Clock.Now().Add(o.AskAgain()))
-		return false, nil
-	}
-	if o.rec.overdue() {
-		if _, err := o.next.giveUp(rec.Progress.Reason); err != nil {
-			return false, err
-		}
-		o.shown.show(true)
-		o.next.Dispose()
-		return true, nil
-	}
-	err = o.stands(o.awaited(nil))
-	o.shown.show(true)
-	return false, err
-}
-
-// stands records that the transfer makes no progress, with the reason, and moves it.
-func (o *StoredDelivery) stands(why *transfer.Error, to ...transfer.State) error {
-	return o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		standStill(rec, o.cfg.Clock.Now())
-		rec.Progress.Reason = why
-		return nil
-	}, to...)
-}
-
-// moves records progress, and restarts the recovery time-out from now: the rest may take as long again.
-func (r *record) moves() error {
-	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Recovering, rec.Crashes = r.clock.Now(), 0
-		return nil
-	})
+	return o.with.await(o.awaited(nil), o.rec.read().Progress.Reason, o.AskAgain())
 }
 
 // awaited returns the reason for the wait of a transfer that is all in the store. why is the destination's reason; nil:
@@ -202,7 +175,7 @@ func (o *StoredDelivery) negotiate(ctx context.Context) (*Verdict, error) {
 		switch {
 		case said.resume != nil:
 			resume = said.resume
-		case rec.Shelved > 0:
+		case rec.LastStored > 0:
 			return o.next.waitFor(o.awaited(said.why), 0, o.AskAgain())
 		case said.why != nil:
 			return o.next.wait(said.why, 0)
@@ -230,7 +203,7 @@ type storedStatus struct {
 
 // ask asks the destination for the status of the epoch.
 func (o *StoredDelivery) ask(ctx context.Context, rec *ledger.Source, mark string) (s storedStatus, err error) {
-	open, err := o.openMessage(rec, &wire.Shelved{Store: mark, Epoch: rec.Epoch, Last: rec.Shelved, Ledger: rec.StoredFor, Again: rec.Shelved == 0})
+	open, err := o.openMessage(rec, &wire.StoredState{Store: mark, Epoch: rec.Epoch, Last: rec.LastStored, Ledger: rec.StoredFor, Again: rec.LastStored == 0})
 	if err != nil {
 		return s, err
 	}
@@ -279,7 +252,7 @@ func (o *StoredDelivery) answered(rec *ledger.Source, m *wire.Message) (done boo
 			return true, s, err
 		}
 		s.why = transfer.Errorf(transfer.KindBusy, "%s takes it from there", o.to)
-		return rec.Shelved > 0 && m.Accept.Nonce == rec.Nonce, s, nil
+		return rec.LastStored > 0 && m.Accept.Nonce == rec.Nonce, s, nil
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
 		s.why = m.Busy.Reason
 		if m.Busy.Program {
@@ -313,7 +286,7 @@ func (o *StoredDelivery) accepted(a *wire.Accept) error {
 }
 
 // openMessage returns the OPEN of an epoch, for the store or for the destination.
-func (o *StoredDelivery) openMessage(rec *ledger.Source, stored *wire.Shelved) (*wire.Message, error) {
+func (o *StoredDelivery) openMessage(rec *ledger.Source, stored *wire.StoredState) (*wire.Message, error) {
 	a := o.cfg.walks().Reader(rec)
 	goes, err := o.cfg.walks().Course(a)
 	if err != nil {
@@ -333,6 +306,195 @@ func (o *StoredDelivery) openMessage(rec *ledger.Source, stored *wire.Shelved) (
 	return m, nil
 }
 
+// settings returns the settings of a transfer without negotiation.
+func (o *StoredDelivery) settings(rec *ledger.Source) transfer.Settings {
+	return flow.Negotiate(rec.Request.Settings.Or(o.cfg.Settings), min(o.cfg.MaxChunk, wire.MaxStoredChunk))
+}
+
+// beginEpoch begins the next epoch: it purges the store's messages of earlier ones, then records the new one in the
+// ledger.
+func (o *StoredDelivery) beginEpoch(ctx context.Context, name StoreName, resume *transfer.Resume) (*Verdict, error) {
+	rec := o.rec.read()
+	epoch := rec.Epoch + 1
+	storedFor := rec.StoredFor
+	if rec.Epoch == 0 {
+		storedFor = name.Ledger
+	}
+	open, err := o.openMessage(rec, &wire.StoredState{Store: name.Mark, Epoch: epoch, Ledger: storedFor})
+	var data []byte
+	if err == nil {
+		data, err = open.Encode()
+	}
+	if err == nil && len(data) > wire.MaxStored {
+		err = transfer.Errorf(transfer.KindTooLarge, "the request has %d bytes beside its items, too many for stored delivery; the limit is %d", len(data), wire.MaxStored)
+	}
+	if err != nil {
+		if kind := transfer.KindOf(err); kind == transfer.KindUsage || kind == transfer.KindTooLarge {
+			return o.next.fail(transfer.AsError(err))
+		}
+		return nil, err
+	}
+	if rec.Epoch > 0 && rec.Store() != name.At { // the destination has moved, and no agent reads there any more
+		o.cfg.Store.Release(rec.Store(), o.to, o.ID, epoch)
+	} else if rec.Epoch > 0 {
+		if err := o.cfg.Store.Purge(ctx, name.At, o.to, o.ID, epoch); err != nil {
+			if ctx.Err() != nil {
+				return nil, nil
+			}
+			return o.next.wait(o.noStore(err), 0)
+		}
+	}
+	failpoint.Hit("sender.after_purge")
+
+	a := &wire.Accept{Epoch: epoch, Settings: o.settings(rec), Lane: transfer.LaneQueue, LaneReason: laneStored, Credit: unlimited, Resume: *resume}
+	v, err := o.with.beginEpoch(a, func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.LastStored, rec.StoredFor = 0, storedFor
+		if rec.Store() != name.At {
+			rec.Stores = append(slices.DeleteFunc(slices.Clone(rec.Stores), func(at string) bool { return at == name.At }), name.At)
+		}
+		return nil
+	})
+	if v == nil && err == nil {
+		o.head, o.store = data, name
+	}
+	return v, err
+}
+
+// opens makes OPEN the first message of an epoch that goes into the store. It reports false for any other epoch.
+func (o *StoredDelivery) opens(p *pump) bool {
+	if !o.stored() {
+		return false
+	}
+	p.accept, p.out.head = &wire.Accept{}, o.head
+	o.head = nil
+	return true
+}
+
+// message handles the destination's messages about an epoch that is not all in the store yet.
+func (o *StoredDelivery) message(_ *sending, m *wire.Message) *over {
+	rec := o.rec.read()
+	switch {
+	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
+		if bytes, past := o.live.cannotBe(m.Ack); bytes || past && !o.inherited {
+			o.peer.doubt("an ACK of data that was not sent")
+			return nil
+		}
+		return failed(o.takeAck(m.Ack))
+	case m.Kind == wire.KindAccept && m.Accept.Epoch == rec.Epoch:
+		return failed(o.accepted(m.Accept))
+	case !o.decisive(rec, m):
+		return nil
+	case m.Kind == wire.KindResync:
+		return ends(nil, o.rec.renegotiate()) // which asks again, and gets the same answer
+	}
+	return ends(o.ended(m, "the destination"))
+}
+
+// look tells the destination, if it is connected, once the store has the first message.
+func (o *StoredDelivery) look(s *sending) *over {
+	if s.hinted || !s.out.opened.Load() {
+		return nil
+	}
+	s.hinted = true
+	return failed(o.hint())
+}
+
+// tick watches whether the store has room, and repeats the hint to the destination.
+func (o *StoredDelivery) tick(s *sending) *over {
+	now := o.cfg.Clock.Now()
+	why, since := waitsForRoom(s.out)
+	full := why != nil && now.Sub(since) >= fullAfter
+	var err error
+	switch {
+	case full && o.rec.overdue():
+		s.stop()
+		if err := o.rec.halt(); err != nil {
+			return failed(err)
+		}
+		return ends(o.next.giveUp(why))
+	case full && o.cfg.Store.BeginWait():
+		s.kept, o.waiting = true, s.pump
+		return ends(o.waitForRoom(why))
+	case full || why == nil:
+		err = o.showRoom(why)
+	}
+	if err == nil && why == nil {
+		err = o.rec.progressed()
+	}
+	if err == nil && now.Sub(s.told) >= sentRetry {
+		s.told = now
+		err = o.hint()
+	}
+	return failed(err)
+}
+
+// showRoom shows why a transfer that has kept its slot stores no messages. Later it shows that the transfer has
+// resumed.
+func (o *StoredDelivery) showRoom(why *transfer.Error) error {
+	switch shown := o.rec.read().Progress.Reason; {
+	case (why == nil) == (shown == nil):
+		return nil
+	case why != nil:
+		return o.rec.stands(why)
+	}
+	return o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Progress.Reason = nil
+		return nil
+	})
+}
+
+// hint sends OPEN to a destination that is connected, as a hint that the store has messages for it.
+func (o *StoredDelivery) hint() error {
+	rec := o.rec.read()
+	open, err := o.openMessage(rec, &wire.StoredState{Store: o.store.Mark, Epoch: rec.Epoch, Ledger: rec.StoredFor})
+	if err == nil {
+		o.peer.tell(open)
+	}
+	return err
+}
+
+// waitForRoom returns the slot; the pump stays where it is.
+func (o *StoredDelivery) waitForRoom(why *transfer.Error) (*Verdict, error) {
+	if !why.Kind.Waits() {
+		why = o.noStore(why)
+	}
+	o.live.waits(0, o.cfg.Clock.Now().Add(waitRetry))
+	return &Verdict{Reason: why, Retry: waitRetry}, o.rec.stands(why, transfer.Waiting)
+}
+
+// sent records that the store has all of the epoch, and returns the slot.
+func (o *StoredDelivery) sent(s *sending) *over {
+	failpoint.Hit("sender.before_shelved")
+	reason, now := o.awaited(nil), o.cfg.Clock.Now()
+	o.next.stopReading()
+	o.items.Rest()
+	o.live.waits(0, now.Add(sentRetry))
+	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.LastStored = s.out.sealed.Load()
+		rec.Recovering, rec.Crashes = now, 0
+		rec.Progress.Reason = reason
+		return nil
+	}, transfer.Waiting)
+	failpoint.Hit("sender.after_shelved")
+	return ends(&Verdict{Reason: reason, Retry: time.Second}, err) // it asks once, in case the destination is connected
+}
+
+// takeWaiting returns the pump that waits for room, for a run of its epoch with a slot; nil: none waits.
+func (o *StoredDelivery) takeWaiting() *pump {
+	p := o.waiting
+	if o.waiting = nil; p != nil {
+		o.cfg.Store.EndWait()
+	}
+	return p
+}
+
+// stopWaiting ends a pump that waits for room without a slot.
+func (o *StoredDelivery) stopWaiting() {
+	if p := o.takeWaiting(); p != nil {
+		p.stop()
+	}
+}
+
 // leave ends the transfer's use of the store. The driver calls it, or another goroutine if there is no driver.
 func (o *StoredDelivery) leave() {
 	if !o.stored() || o.cfg.Store == nil {
@@ -340,7 +502,7 @@ func (o *StoredDelivery) leave() {
 	}
 	o.stopWaiting()
 	if rec := o.rec.read(); rec.State.Final() || rec.Cancel {
-		for _, at := range append(rec.Shelves, "") {
+		for _, at := range append(rec.Stores, "") {
 			o.cfg.Store.Release(at, o.to, o.ID, math.MaxUint32)
 		}
 	}
@@ -348,7 +510,7 @@ func (o *StoredDelivery) leave() {
 
 // far reports whether messages are stored at another queue manager: a destination there may take them while the source
 // can reach neither.
-func (o *StoredDelivery) far() bool { return o.stored() && o.rec.read().Shelf() != "" }
+func (o *StoredDelivery) far() bool { return o.stored() && o.rec.read().Store() != "" }
 
 // endsAtOnce reports whether a cancel needs no answer of another agent.
 func (o *StoredDelivery) endsAtOnce(rec *ledger.Source) bool {
@@ -359,5 +521,5 @@ func (o *StoredDelivery) endsAtOnce(rec *ledger.Source) bool {
 // them any more: they are removed, and the destination has never answered.
 func (o *StoredDelivery) withdrawn(ctx context.Context) bool {
 	rec := o.rec.read()
-	return o.far() && rec.Dest == "" && o.cfg.Store.Purge(ctx, rec.Shelf(), o.to, o.ID, math.MaxUint32) == nil
+	return o.far() && rec.Dest == "" && o.cfg.Store.Purge(ctx, rec.Store(), o.to, o.ID, math.MaxUint32) == nil
 }

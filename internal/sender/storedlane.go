@@ -51,7 +51,7 @@ func openStored(s *stream) error {
 	s.live.travels(transfer.LaneQueue, laneStored)
 	s.line = s.cfg.Lines.Line(string(s.to), "store")
 	s.flight = s.line.Join(s.feeder.wake)
-	s.durable = s.cfg.Store.Lane(s.ctx, s.rec.read().Shelf(), s.to, s.ID, s.epoch, func(n uint64) {
+	s.durable = s.cfg.Store.Lane(s.ctx, s.rec.read().Store(), s.to, s.ID, s.epoch, func(n uint64) {
 		if n == 1 {
 			s.opened.Store(true)
 			s.driver.wake()

@@ -106,20 +106,20 @@ func listen(ctx context.Context, at *qmgr.StoreAt, take func(transfer.AgentName,
 		if err != nil {
 			continue
 		}
-		for _, shelf := range v.Shelves {
+		for _, epoch := range v.Epochs {
 			var a qmgr.Assembly
 			for spent := false; !spent; {
 				var last uint64
 				number, begin, _ := a.Behind()
-				if spent, err = at.Read(ctx, qmgr.Reading{Shelf: shelf, From: number, Begin: begin, Most: 1 << 20, Piece: 64 << 10}, func(p qmgr.Part) {
+				if spent, err = at.Read(ctx, qmgr.Reading{StoredEpoch: epoch.StoredEpoch, From: number, Begin: begin, Most: 1 << 20, Piece: 64 << 10}, func(p qmgr.Part) {
 					if m, whole := a.Add(p); whole {
-						take(shelf.From, m.Data)
+						take(epoch.From, m.Data)
 						last = m.Number
 					}
 				}); err != nil {
 					break
 				}
-				if last > 0 && at.Trim(ctx, shelf, last+1) != nil {
+				if last > 0 && at.Trim(ctx, epoch.StoredEpoch, last+1) != nil {
 					return
 				}
 			}

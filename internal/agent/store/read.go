@@ -1,4 +1,4 @@
-package shelves
+package store
 
 import (
 	"cmp"
@@ -10,28 +10,29 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
 	"ferry/internal/sys/wake"
+	"ferry/internal/wire"
 )
 
-// Reading a shelf. The reader asks the queue manager for as many bytes as the link carries in about a second, in two
+// Reading an epoch. The reader asks the queue manager for as many bytes as the link carries in about a second, in two
 // pieces, and hands complete messages over. The bytes that have come stay when the connection is lost, when other
-// shelves have their turn, and when the transfer cannot take them yet. The next reading begins behind them.
+// epochs have their turn, and when the transfer cannot take them yet. The next reading begins behind them.
 
 // Limits of reading.
 const (
 	readMost  = 4 << 20               // bytes of one reading
 	pieceMost = 256 << 10             // bytes of one piece
 	readAhead = 8                     // messages that wait for their transfer while more is read
-	heldMost  = 16 << 20              // bytes that are held of all shelves
-	drainLook = 10 * time.Millisecond // until a shelf without more messages is read again; doubling
+	heldMost  = 16 << 20              // bytes that are held of all epochs
+	drainLook = 10 * time.Millisecond // until an epoch without more messages is read again; doubling
 	drainWait = 300 * time.Millisecond
-	aliveLook = time.Second // between two signs that shelves are being read
+	aliveLook = time.Second // between two signs that epochs are being read
 )
 
-// A holding is the position in a shelf up to which it was read.
+// A holding is the position in an epoch up to which it was read.
 type holding struct {
-	next  uint64        // number in the store of the first message that was not taken; 0: the first of the shelf
+	next  uint64        // number in the store of the first message that was not taken; 0: the first of the epoch
 	ready []qmgr.Stored // messages that have come and were not taken
-	over  bool          // the shelf is not needed any more
+	over  bool          // the epoch is not needed any more
 	qmgr.Assembly
 }
 
@@ -53,12 +54,12 @@ func (h *holding) bytes() (n int) {
 	return n + h.Holds()
 }
 
-// holdings are those of all shelves.
-type holdings struct{ of map[receiver.Shelf]*holding }
+// holdings are those of all epochs.
+type holdings struct{ of map[wire.StoredEpoch]*holding }
 
-func newHoldings() *holdings { return &holdings{map[receiver.Shelf]*holding{}} }
+func newHoldings() *holdings { return &holdings{map[wire.StoredEpoch]*holding{}} }
 
-func (hs *holdings) shelf(at receiver.Shelf) *holding {
+func (hs *holdings) epoch(at wire.StoredEpoch) *holding {
 	h := hs.of[at]
 	if h == nil {
 		h = &holding{}
@@ -67,18 +68,18 @@ func (hs *holdings) shelf(at receiver.Shelf) *holding {
 	return h
 }
 
-// began reports whether any message of a shelf was taken.
-func (hs *holdings) began(at receiver.Shelf) bool { return hs.of[at] != nil && hs.of[at].next > 0 }
+// began reports whether any message of an epoch was taken.
+func (hs *holdings) began(at wire.StoredEpoch) bool { return hs.of[at] != nil && hs.of[at].next > 0 }
 
-// rewind makes the next reading of a shelf begin at its start.
-func (hs *holdings) rewind(at receiver.Shelf) { delete(hs.of, at) }
+// rewind makes the next reading of an epoch begin at its start.
+func (hs *holdings) rewind(at wire.StoredEpoch) { delete(hs.of, at) }
 
-func (hs *holdings) forget(gone func(receiver.Shelf) bool) {
-	maps.DeleteFunc(hs.of, func(at receiver.Shelf, _ *holding) bool { return gone(at) })
+func (hs *holdings) forget(gone func(wire.StoredEpoch) bool) {
+	maps.DeleteFunc(hs.of, func(at wire.StoredEpoch, _ *holding) bool { return gone(at) })
 }
 
-// bound drops the bytes of other shelves, where all shelves hold more than heldMost. They are read again.
-func (hs *holdings) bound(but receiver.Shelf) {
+// bound drops the bytes of other epochs, where all epochs hold more than heldMost. They are read again.
+func (hs *holdings) bound(but wire.StoredEpoch) {
 	all := 0
 	for _, h := range hs.of {
 		all += h.bytes()
@@ -94,9 +95,9 @@ func (hs *holdings) bound(but receiver.Shelf) {
 	}
 }
 
-// shelf reads one of the shelves that have their turn; where there are others, for a while only. Its result is that of
+// epoch reads one of the epochs that have their turn; where there are others, for a while only. Its result is that of
 // its last run, which is not rewound.
-func (r *reader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEnd, err error) {
+func (r *reader) epoch(at wire.StoredEpoch, turn []wire.StoredEpoch) (end runEnd, err error) {
 	r.last = at
 	defer r.held.bound(at)
 	began := r.cfg.Clock.Now()
@@ -134,7 +135,7 @@ func (r *reader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEnd, er
 	return turned, nil
 }
 
-// A runEnd is the reason for the end of a run along a shelf.
+// A runEnd is the reason for the end of a run along an epoch.
 type runEnd int
 
 const (
@@ -144,23 +145,23 @@ const (
 	rewound               // it is to be read from its start
 )
 
-// A running is one run along a shelf.
+// A running is one run along an epoch.
 type running struct {
-	at   receiver.Shelf
-	turn []receiver.Shelf
+	at   wire.StoredEpoch
+	turn []wire.StoredEpoch
 	may  func() bool // reports whether more may be asked for
 
 	messages chan qmgr.Stored // that have come
 	stop     atomic.Bool      // no more is to be asked for
-	alive    time.Time        // when the transfers were notified last that their shelves are being read
+	alive    time.Time        // when the transfers were notified last that their epochs are being read
 }
 
-// run continues to read a shelf, and hands the messages over while the next ones come. It waits for all bytes that it
+// run continues to read an epoch, and hands the messages over while the next ones come. It waits for all bytes that it
 // has asked for. It holds the messages that the transfer does not take.
 func (r *reader) run(x *running) (end runEnd, err error) {
 	ctx, cancel := context.WithCancel(r.cfg.Context)
 	defer cancel()
-	h := r.held.shelf(x.at)
+	h := r.held.epoch(x.at)
 	number, begin := h.at()
 	queue := h.ready
 	h.ready, x.messages = nil, make(chan qmgr.Stored, readAhead)
@@ -212,7 +213,7 @@ func (r *reader) run(x *running) (end runEnd, err error) {
 	return turned, nil
 }
 
-// ask reads from a shelf as much data as the link carries in about a second.
+// ask reads from an epoch as much data as the link carries in about a second.
 func (r *reader) ask(ctx context.Context, x *running, into *qmgr.Assembly, number uint64, begin int) (spent bool, err error) {
 	if err := r.at.Ready(ctx); err != nil {
 		return false, err
@@ -226,7 +227,7 @@ func (r *reader) ask(ctx context.Context, x *running, into *qmgr.Assembly, numbe
 	for k := range most / piece {
 		flight.Send(uint64(k+1), piece, now)
 	}
-	q := qmgr.Reading{Shelf: shelfOf(x.at), From: number, Begin: begin, Rest: into.Rest(), Most: int(most), Piece: int(piece)}
+	q := qmgr.Reading{StoredEpoch: x.at, From: number, Begin: begin, Rest: into.Rest(), Most: int(most), Piece: int(piece)}
 	got := int64(0)
 	return r.at.Read(ctx, q, func(p qmgr.Part) {
 		now := r.cfg.Clock.Now()
@@ -247,10 +248,10 @@ func (r *reader) ask(ctx context.Context, x *running, into *qmgr.Assembly, numbe
 }
 
 // hand passes a message to the receiver. over reports that the transfer takes no more in this run.
-func (r *reader) hand(at receiver.Shelf, h *holding, m qmgr.Stored) (end runEnd, over bool, err error) {
+func (r *reader) hand(at wire.StoredEpoch, h *holding, m qmgr.Stored) (end runEnd, over bool, err error) {
 	ctx, cancel := context.WithTimeout(r.cfg.Context, storeTake)
 	defer cancel()
-	t := r.recv.Take(ctx, receiver.StoredMessage{Shelf: at, Number: m.Number, Data: m.Data})
+	t := r.recv.Take(ctx, receiver.StoredMessage{StoredEpoch: at, Number: m.Number, Data: m.Data})
 	switch t.Verdict {
 	case receiver.Took:
 		h.next, r.came = m.Number+1, r.cfg.Clock.Now()

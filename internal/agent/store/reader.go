@@ -1,4 +1,4 @@
-package shelves
+package store
 
 import (
 	"context"
@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"ferry/internal/flow"
-	"ferry/internal/qmgr/streams"
+	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
-	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -24,13 +23,13 @@ type reader struct {
 
 	looked time.Duration // that the last look took
 	held   *holdings
-	later  map[receiver.Shelf]time.Time // not before
-	last   receiver.Shelf               // that was read last
-	came   time.Time                    // when something came last
+	later  map[wire.StoredEpoch]time.Time // not before
+	last   wire.StoredEpoch               // that was read last
+	came   time.Time                      // when something came last
 }
 
 func newReader(s *Client, recv *receiver.Receiver, may func() bool) *reader {
-	return &reader{Client: s, may: may, recv: receiver.Desk{Receiver: recv}, line: new(flow.Line), held: newHoldings(), later: map[receiver.Shelf]time.Time{}}
+	return &reader{Client: s, may: may, recv: receiver.Desk{Receiver: recv}, line: new(flow.Line), held: newHoldings(), later: map[wire.StoredEpoch]time.Time{}}
 }
 
 // loop reads until the agent ends.
@@ -50,11 +49,11 @@ func (r *reader) loop() {
 	}
 }
 
-// round lists the shelves, and reads each of them for a while. It returns the pause until the next round.
+// round lists the stored epochs, and reads each of them for a while. It returns the pause until the next round.
 func (r *reader) round() (pause time.Duration, err error) {
 	r.mu.Lock()
 	looks := r.looks // before the list: it shows all messages that these OPENs speak of
-	r.looks = map[receiver.Shelf]*wire.Message{}
+	r.looks = map[wire.StoredEpoch]*wire.Message{}
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(r.cfg.Context, storeTry)
 	began := r.cfg.Clock.Now()
@@ -69,13 +68,13 @@ func (r *reader) round() (pause time.Duration, err error) {
 	r.mark, r.seen = v.Mark, true
 	r.mu.Unlock()
 
-	shelves, more := r.inTurn(v.Shelves), false
-	for _, at := range shelves {
+	epochs, more := r.inTurn(v.Epochs), false
+	for _, at := range epochs {
 		if r.later[at].After(r.cfg.Clock.Now()) {
 			delete(looks, at)
 			continue
 		}
-		end, err := r.shelf(at, shelves)
+		end, err := r.epoch(at, epochs)
 		if err != nil {
 			r.lookAgain(looks)
 			return 0, err
@@ -92,45 +91,41 @@ func (r *reader) round() (pause time.Duration, err error) {
 	}
 	for at, open := range looks {
 		r.came = r.cfg.Clock.Now() // or is about to
-		if len(v.Shelves) < mostLists || r.held.began(at) {
+		if len(v.Epochs) < mostLists || r.held.began(at) {
 			r.recv.Absent(r.cfg.Context, at, open)
 		}
 	}
 	if more {
 		return 0, nil
 	}
-	return r.pause(shelves), nil
+	return r.pause(epochs), nil
 }
 
-// lookAgain keeps OPENs for another round, after a failure to read their shelves.
-func (r *reader) lookAgain(looks map[receiver.Shelf]*wire.Message) {
+// lookAgain keeps OPENs for another round, after a failure to read their epochs.
+func (r *reader) lookAgain(looks map[wire.StoredEpoch]*wire.Message) {
 	for at, open := range looks {
 		r.Look(at, open)
 	}
 }
 
-// inTurn returns the shelves to read, in the order of their turns. Of each transfer it takes the newest epoch, and
+// inTurn returns the epochs to read, in the order of their turns. Of each transfer it takes the newest epoch, and
 // removes the others.
-func (r *reader) inTurn(all []streams.Shelf) (turn []receiver.Shelf) {
-	type one struct {
-		from transfer.AgentName
-		id   transfer.ID
+func (r *reader) inTurn(all []qmgr.StoredEpoch) (turn []wire.StoredEpoch) {
+	newest := map[wire.StoredEpoch]uint32{} // by transfer
+	of := func(e wire.StoredEpoch) wire.StoredEpoch { e.Epoch = 0; return e }
+	for _, e := range all {
+		newest[of(e.StoredEpoch)] = max(newest[of(e.StoredEpoch)], e.Epoch)
 	}
-	newest := map[one]uint32{}
-	for _, sh := range all {
-		newest[one{sh.From, sh.ID}] = max(newest[one{sh.From, sh.ID}], sh.Epoch)
-	}
-	for _, sh := range all {
-		at := receiver.Shelf{From: sh.From, ID: sh.ID, Epoch: sh.Epoch}
-		if newest[one{sh.From, sh.ID}] > sh.Epoch {
-			r.Trim(at, 0)
+	for _, e := range all {
+		if newest[of(e.StoredEpoch)] > e.Epoch {
+			r.Trim(e.StoredEpoch, 0)
 			continue
 		}
-		turn = append(turn, at)
+		turn = append(turn, e.StoredEpoch)
 	}
-	gone := func(at receiver.Shelf) bool { return !slices.Contains(turn, at) }
+	gone := func(at wire.StoredEpoch) bool { return !slices.Contains(turn, at) }
 	r.held.forget(gone)
-	maps.DeleteFunc(r.later, func(at receiver.Shelf, _ time.Time) bool { return gone(at) })
+	maps.DeleteFunc(r.later, func(at wire.StoredEpoch, _ time.Time) bool { return gone(at) })
 	if n := slices.Index(turn, r.last); n >= 0 {
 		turn = slices.Concat(turn[n+1:], turn[:n+1])
 	}
@@ -138,12 +133,12 @@ func (r *reader) inTurn(all []streams.Shelf) (turn []receiver.Shelf) {
 }
 
 // pause returns the time until the next look.
-func (r *reader) pause(shelves []receiver.Shelf) time.Duration {
+func (r *reader) pause(epochs []wire.StoredEpoch) time.Duration {
 	now, pause, active := r.cfg.Clock.Now(), storeLooks, r.active()
 	if !r.came.IsZero() && now.Sub(r.came) < storeIdle {
 		pause = active
 	}
-	for _, at := range shelves {
+	for _, at := range epochs {
 		if left := r.later[at].Sub(now); left > 0 {
 			pause = min(pause, left)
 		} else {
