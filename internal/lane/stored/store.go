@@ -3,8 +3,8 @@
 // message that is refused, or not confirmed, is stored again, together with all messages after it.
 //
 // So the store has every message of an epoch, perhaps in several copies. The first copy of a message comes after the
-// first copies of the messages before it; otherwise a later copy does. A reader that takes each message in its turn,
-// and ignores all others, gets all messages in order.
+// first copies of the messages before it; otherwise a later copy does. A destination that takes each message in its
+// turn, and ignores all others, gets all messages in order. A Reader hands it the messages in the order of the store.
 package stored
 
 import (
