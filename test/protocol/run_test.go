@@ -332,7 +332,7 @@ func (r *run) step(d *driven) sender.Verdict {
 		return sender.Verdict{}
 	}
 	if (state == transfer.Accepted || state == transfer.Waiting) && r.node.w.net.Rules().Cut && !d.o.Cancelled() {
-		ended, err := d.o.MarkUnreachable()
+		ended, _, err := d.o.MarkUnreachable()
 		if err != nil && !r.mortal.doomed() && r.node.w.now().inject == nil {
 			r.node.w.t.Errorf("MarkUnreachable: %v", err)
 		}
