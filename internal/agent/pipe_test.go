@@ -37,7 +37,7 @@ func TestAPipeEndsWithItsTransfer(t *testing.T) {
 	id := transfer.NewID(time.Now())
 	name, conn := s.pipe(authoritytest.Identity(t, s.net, identity.User, "bob", roles.User), id)
 	a, err := agent.Start(s.ctx, agent.Config{Name: name, Dir: s.dir, Log: slog.New(slog.DiscardHandler), Direct: agent.Direct{Mode: agent.DirectOff},
-		Streams: &agent.Streams{Source: pipe.NewSource(strings.NewReader("")), Target: pipe.Nowhere{}, Transfer: id}}, conn)
+		Streams: &agent.Streams{Source: pipe.NewSource(strings.NewReader("")), Target: pipe.NoTarget{}, Transfer: id}}, conn)
 	s.must(err)
 	queues := []streams.Queue{streams.Commands(name), streams.Controls(name)}
 	tick := time.NewTicker(10 * time.Millisecond)

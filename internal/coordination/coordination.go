@@ -48,7 +48,7 @@ type Service struct {
 	notary  *notary // nil: the log is not signed
 	picture *status.Picture
 	queues  *queueBook
-	trust   *enrol.Keeper // revoked keys, and the rights of principals
+	trust   *enrol.TrustCache // revoked keys, and the rights of principals
 	rights  rights
 	obeyed  *obeyed
 	cancel  context.CancelFunc
@@ -113,7 +113,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	}
 
 	var err error
-	if s.trust, err = enrol.NewKeeper(enrol.KeeperConfig{Conn: conn, Clock: cfg.Clock, Quiet: s.quiet, Who: wire.Coordination,
+	if s.trust, err = enrol.NewTrustCache(enrol.TrustCacheConfig{Conn: conn, Clock: cfg.Clock, Quiet: s.quiet, Who: wire.Coordination,
 		Kept: trustIn(cfg.Dir).kept, Keep: trustIn(cfg.Dir).keep, Revoked: func() {}}); err != nil {
 		s.log.Close()
 		return nil, err

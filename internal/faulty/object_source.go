@@ -186,7 +186,7 @@ func (f *objectFile) version() transfer.Version {
 }
 
 func (f *objectFile) Facts() place.Facts {
-	return place.Facts{Version: f.version(), Size: f.o.said(f.key, int64(len(f.is.Data))), Mode: 0o644, Mtime: f.is.Modified.UnixNano(), Allocated: int64(len(f.is.Data)), Lies: "/" + f.key}
+	return place.Facts{Version: f.version(), Size: f.o.said(f.key, int64(len(f.is.Data))), Mode: 0o644, Mtime: f.is.Modified.UnixNano(), Allocated: int64(len(f.is.Data)), RealPath: "/" + f.key}
 }
 
 func (f *objectFile) Form() (known *transfer.Form, dataset bool, err error) { return nil, false, nil }

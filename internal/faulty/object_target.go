@@ -145,8 +145,8 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 
 func (l *objectLanding) Drop(item uint64, _ transfer.Path) error { return l.abort(l.of(item)) }
 
-// Tidy aborts this transfer's uploads, and removes the tails of their parts.
-func (l *objectLanding) Tidy(_ []transfer.Path, some bool) error {
+// RemoveLeftovers aborts this transfer's uploads, and removes the tails of their parts.
+func (l *objectLanding) RemoveLeftovers(_ []transfer.Path, some bool) error {
 	if !some && !l.left.Load() {
 		return nil
 	}

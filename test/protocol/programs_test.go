@@ -71,8 +71,8 @@ func (t troupe) Run(ctx context.Context, c program.Call) (program.Result, error)
 	}
 }
 
-// calls returns the keeper of a process's programs, configured as in the agent.
-func (r *run) calls(log *slog.Logger) *call.Keeper {
+// calls returns the Executor of a process's programs, configured as in the agent.
+func (r *run) calls(log *slog.Logger) *call.Executor {
 	cfg := call.Config{Agent: r.node.name, Ledger: r.ledger, Note: r.note, AtOnce: 4, Clock: r.node.clockOf(), Log: log}
 	if s := r.node.w.set.stage; s != nil {
 		cfg.Runner = troupe{r}

@@ -105,9 +105,9 @@ func (r *run) place(log *slog.Logger, boot string) (place.Source, place.Target) 
 	}
 	switch w := n.w; {
 	case n.name == srcName && w.set.stdin != nil:
-		return pipe.NewSource(w.set.stdin), pipe.Nowhere{}
+		return pipe.NewSource(w.set.stdin), pipe.NoTarget{}
 	case n.name == dstName && w.set.stdout != nil:
-		return pipe.Nothing{}, pipe.NewTarget(w.set.stdout, w.set.id)
+		return pipe.NoSource{}, pipe.NewTarget(w.set.stdout, w.set.id)
 	}
 	var err error
 	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDirs: []string{filepath.Join(n.root, "state")},

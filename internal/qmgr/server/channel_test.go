@@ -505,7 +505,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 	first := qmgrtest.Receive(t, "the first connection", all)
 
 	i := two.cfg.Guard.Identity
-	wish, err := authority.WishOf(i.Keys())
+	wish, err := authority.IdentityRequestOf(i.Keys())
 	must(t, err)
 	grant, err := a.Renew(i.Name(), wish)
 	must(t, err)

@@ -14,26 +14,26 @@ import (
 	"ferry/internal/wire"
 )
 
-// A keeper keeps the jobs of an agent.
-type keeper struct {
-	duty.Desk
+// A jobDuty is the duty that keeps and runs the jobs of an agent.
+type jobDuty struct {
+	duty.Services
 	changed chan struct{} // a command was given
 
 	running map[transfer.ID]*run // the jobs that have not ended; of the goroutine of Run alone
 	pause   time.Duration        // until the next look
 	kept    int                  // how many children all jobs may have together
-	tidied  time.Time            // when old jobs were removed last
+	cleaned time.Time            // when old jobs were removed last
 }
 
 // New makes the duty.
-func New(d duty.Desk) (duty.Duty, error) { return newKeeper(d), nil }
+func New(d duty.Services) (duty.Duty, error) { return newDuty(d), nil }
 
-func newKeeper(d duty.Desk) *keeper {
-	return &keeper{Desk: d, changed: make(chan struct{}, 1), kept: maxKept}
+func newDuty(d duty.Services) *jobDuty {
+	return &jobDuty{Services: d, changed: make(chan struct{}, 1), kept: maxKept}
 }
 
 // Commands make and cancel jobs.
-func (k *keeper) Commands() map[wire.Kind]duty.Command {
+func (k *jobDuty) Commands() map[wire.Kind]duty.Command {
 	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandPut:    {Needs: transfer.AuthSource, Do: k.put, Done: changed},
@@ -42,11 +42,11 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 }
 
 // Questions are answered about the caller's own jobs, and about those of others to callers with AuthOperate.
-func (k *keeper) Questions() map[wire.Kind]duty.Question {
+func (k *jobDuty) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
 }
 
-func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+func (k *jobDuty) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	p, err := ParsePut(body)
 	if err != nil {
 		return nil, err
@@ -62,13 +62,13 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	}
 
 	d, now := drawerOf(t), k.Clock.Now().UTC()
-	if err := d.Vacant(&k.Desk, "job", q.ID.String()); err != nil {
+	if err := d.CheckVacant(&k.Services, "job", q.ID.String()); err != nil {
 		return nil, err
 	}
 	if err := k.share(d, who.Principal, len(p.To)); err != nil {
 		return nil, err
 	}
-	if err := d.tidy(now, len(p.To), k.kept); err != nil {
+	if err := d.removeOld(now, len(p.To), k.kept); err != nil {
 		return nil, err
 	}
 
@@ -97,13 +97,13 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 }
 
 // note puts a record of a job into the outbox.
-func (k *keeper) note(t *ledger.Tx, j *Job, r audit.Record) error {
+func (k *jobDuty) note(t *ledger.Tx, j *Job, r audit.Record) error {
 	r.Role, r.Source, r.Job = audit.RoleSource, k.Agent, j.Name
 	return k.Note(t, r)
 }
 
 // share returns an error where one more job of a principal, with so many destinations, exceeds its share.
-func (k *keeper) share(d drawer, principal string, destinations int) error {
+func (k *jobDuty) share(d drawer, principal string, destinations int) error {
 	all, err := d.Unfinished()
 	if err != nil {
 		return err
@@ -124,15 +124,15 @@ func (k *keeper) share(d drawer, principal string, destinations int) error {
 			othersJobs, othersParts = othersJobs+1, othersParts+j.Children
 		}
 	}
-	if err := duty.CheckShare(&k.Desk, "job", principal, jobs, othersJobs, maxJobs); err != nil {
+	if err := duty.CheckShare(&k.Services, "job", principal, jobs, othersJobs, maxJobs); err != nil {
 		return err
 	}
-	return duty.CheckShare(&k.Desk, "job destination", principal, parts, othersParts, k.kept)
+	return duty.CheckShare(&k.Services, "job destination", principal, parts, othersParts, k.kept)
 }
 
-// tidy removes the jobs that ended long ago, and those that must make room for one more with so many children; 0: for
+// removeOld removes the jobs that ended long ago, and those that must make room for one more with so many children; 0: for
 // none.
-func (d drawer) tidy(now time.Time, children, most int) error {
+func (d drawer) removeOld(now time.Time, children, most int) error {
 	jobs, kept := 0, children
 	var ended []*Job // the oldest IDs first
 	for j, err := range d.From("") {
@@ -159,7 +159,7 @@ func (d drawer) tidy(now time.Time, children, most int) error {
 	return nil
 }
 
-func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+func (k *jobDuty) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	d := drawerOf(t)
 	j, _, err := k.named(d, who, body)
 	if err != nil {
@@ -184,30 +184,30 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 }
 
 // named returns the job that a body names, of those that a caller may see.
-func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, Named, error) {
+func (k *jobDuty) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, Named, error) {
 	b, err := duty.Body[Named](body, "the ID of a job")
 	if err != nil {
 		return nil, b, err
 	}
-	found, err := duty.Find(&k.Desk, who, "job", b.ID, d.From(""))
+	found, err := duty.Find(&k.Services, who, "job", b.ID, d.From(""))
 	return found, b, err
 }
 
-func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
+func (k *jobDuty) list(who duty.Caller, body json.RawMessage) (any, error) {
 	p, err := duty.Body[Page](body, "the question about jobs")
 	if err != nil {
 		return nil, err
 	}
 	l := Listed{Jobs: []Job{}}
 	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
-		all := duty.Visible(&k.Desk, who, drawerOf(t).From(p.After.String()))
+		all := duty.Visible(&k.Services, who, drawerOf(t).From(p.After.String()))
 		l.More, err = duty.Page(all, listPage, func(j *Job) { l.Jobs = append(l.Jobs, *j) })
 		return err
 	})
 	return l, err
 }
 
-func (k *keeper) show(who duty.Caller, body json.RawMessage) (any, error) {
+func (k *jobDuty) show(who duty.Caller, body json.RawMessage) (any, error) {
 	s, full := &Shown{}, false
 	err := k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
@@ -239,19 +239,19 @@ func (k *keeper) show(who duty.Caller, body json.RawMessage) (any, error) {
 			continue
 		}
 		if p, err := k.Status(c.Transfer); err == nil {
-			c.take(p)
+			c.update(p)
 		}
 	}
 	return s, nil
 }
 
-// take takes in how the transfer of a child stands.
-func (c *Child) take(p *transfer.Progress) {
+// update takes in how the transfer of a child stands.
+func (c *Child) update(p *transfer.Progress) {
 	c.State, c.Code, c.Reason, c.Started, c.Ended, c.Counts = p.State, p.Code, cut(p.Reason), p.Started, p.Ended, p.Counts
 }
 
 // Run runs the jobs that have not ended, until ctx ends.
-func (k *keeper) Run(ctx context.Context) {
+func (k *jobDuty) Run(ctx context.Context) {
 	k.begin()
 	t := k.Clock.NewTimer(0)
 	defer t.Stop()

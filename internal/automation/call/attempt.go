@@ -16,24 +16,24 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Try is one run of a program, with a time limit.
-type Try struct {
+// An Attempt is one run of a program, with a time limit.
+type Attempt struct {
 	Runner  Runner
 	Clock   clock.Clock
 	Log     *slog.Logger
 	At      transfer.CallPoint
 	Program *transfer.Program
 	ID      transfer.ID // under which the audit log has it
-	Attempt int         // from 1
+	Number  int         // from 1
 	Env     []string    // beside the variables that every program has
 }
 
 // Run runs the program and waits for it. ran has no name and no arguments yet. failure is the reason why the program
 // has failed; nil: it has not. An error means that the program has not ended by itself: ctx has ended, and not because
 // of a cancel, or the program was not started, for a reason that passes.
-func (t *Try) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer.Error, err error) {
+func (t *Attempt) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer.Error, err error) {
 	failpoint.Hit("program.begun")
-	log := t.Log.With("program", t.Program.Name, "at", t.At, "attempt", t.Attempt)
+	log := t.Log.With("program", t.Program.Name, "at", t.At, "attempt", t.Number)
 	log.Info("program started")
 	start := t.Clock.Now()
 	res, err := t.limited(ctx)
@@ -46,7 +46,7 @@ func (t *Try) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer.Err
 	}
 
 	failure = t.verdict(res, err)
-	ran = &transfer.Ran{At: t.At, Name: t.Program.Name, Args: t.Program.Args, Attempt: t.Attempt, Code: res.Code,
+	ran = &transfer.Ran{At: t.At, Name: t.Program.Name, Args: t.Program.Args, Attempt: t.Number, Code: res.Code,
 		Seconds: t.Clock.Now().Sub(start).Seconds(), Output: res.Output, Cut: res.Cut}
 	level := slog.LevelInfo
 	if failure != nil {
@@ -57,11 +57,11 @@ func (t *Try) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer.Err
 	return ran, failure, nil
 }
 
-// errLate is the cause that ends a program after its time.
-var errLate = errors.New("its time is over")
+// errTimeout is the cause that ends a program after its time.
+var errTimeout = errors.New("its time is over")
 
 // limited runs the program, for as long as it may take.
-func (t *Try) limited(ctx context.Context) (program.Result, error) {
+func (t *Attempt) limited(ctx context.Context) (program.Result, error) {
 	limited, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	timer := t.Clock.NewTimer(t.Program.Time())
@@ -73,7 +73,7 @@ func (t *Try) limited(ctx context.Context) (program.Result, error) {
 		defer close(over)
 		select {
 		case <-timer.C():
-			end(errLate)
+			end(errTimeout)
 		case <-limited.Done():
 		}
 	}()
@@ -81,10 +81,10 @@ func (t *Try) limited(ctx context.Context) (program.Result, error) {
 }
 
 // verdict returns the reason why the end of the program is a failure; nil: it is none.
-func (t *Try) verdict(res program.Result, err error) *transfer.Error {
+func (t *Attempt) verdict(res program.Result, err error) *transfer.Error {
 	p := t.Program
 	switch {
-	case errors.Is(err, errLate):
+	case errors.Is(err, errTimeout):
 		err = fmt.Errorf("%s %s has not ended within %s, and was killed", t.At.Noun(), p.Name, p.Time())
 	case err == nil && p.Success.Has(res.Code):
 		return nil

@@ -39,7 +39,7 @@ func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			p.Part.(*Partial).Beside = &intent.Beside{Data: []byte("new attributes")}
+			p.Part.(*Partial).Sidecar = &intent.Sidecar{Data: []byte("new attributes")}
 			_, err = l.Commit(t.Context(), []place.Pending{p})
 			fault.Heal()
 			fault.Before = nil
@@ -72,7 +72,7 @@ func TestCommitShortOfDescriptorsKeepsTemporaries(t *testing.T) {
 	l := lander(f, disktest.NewJournal(nil), nil)
 	p, err := write(l, 1, "x", body(100, 1))
 	must(t, err)
-	p.Part.(*Partial).Beside = &intent.Beside{Data: []byte("new attributes")}
+	p.Part.(*Partial).Sidecar = &intent.Sidecar{Data: []byte("new attributes")}
 	_, err = l.Commit(t.Context(), []place.Pending{p})
 	left, _ := filepath.Glob(filepath.Join(dir, ".*.part"))
 	if !transfer.KindOf(err).Waits() || errors.As(err, new(*place.SyncError)) || len(left) != 1 {

@@ -23,9 +23,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// An outpost runs beside a queue manager in a network with its authority elsewhere. It keeps the queue manager's claims
+// A remoteAuthority runs beside a queue manager in a network with its authority elsewhere. It keeps the queue manager's claims
 // beside its identity. The queue manager therefore starts and runs while the authority is away.
-type outpost struct {
+type remoteAuthority struct {
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
 	log   *slog.Logger
@@ -45,9 +45,9 @@ type outpost struct {
 // fileNote is the file of the newest rules document, beside the queue manager's identity.
 const fileNote = "trust.note"
 
-// outpost starts a queue manager that has joined a network.
-func (u *Config) outpost(ctx context.Context, clients int) (house, *server.Server, error) {
-	o := &outpost{log: u.Log, dir: u.Dir}
+// joined starts a queue manager that has joined a network.
+func (u *Config) joined(ctx context.Context, clients int) (hostServices, *server.Server, error) {
+	o := &remoteAuthority{log: u.Log, dir: u.Dir}
 	o.ctx, o.end = context.WithCancel(ctx)
 	guard, err := o.open(u.Name, u.Entry)
 	if err != nil {
@@ -70,15 +70,15 @@ func (u *Config) outpost(ctx context.Context, clients int) (house, *server.Serve
 }
 
 // open reads the queue manager's identity, or joins the network. It returns the guard of the queue manager.
-func (o *outpost) open(name string, e member.Entry) (*server.Guard, error) {
-	path := filepath.Join(o.dir, identitiesDir, "qm")
+func (a *remoteAuthority) open(name string, e member.Entry) (*server.Guard, error) {
+	path := filepath.Join(a.dir, identitiesDir, "qm")
 	if e.Token != nil {
-		if err := member.JoinWith(o.ctx, e.Token, path, identity.Manager, name, o.log); err != nil {
+		if err := member.JoinWith(a.ctx, e.Token, path, identity.Manager, name, a.log); err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	o.qm, err = member.Stored(path)
+	a.qm, err = member.Stored(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, transfer.Errorf(transfer.KindDenied, "queue manager %s has no identity, and the authority that could issue one is elsewhere", name).
 			WithHint("have an administrator make a token with `ferry token create --qm " + name + "`, or take the one that `ferry authority run` writes at its first start, and give it with --join FILE")
@@ -86,13 +86,13 @@ func (o *outpost) open(name string, e member.Entry) (*server.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := o.qm.Name(); n.Role != identity.Manager || n.Name != name {
+	if n := a.qm.Name(); n.Role != identity.Manager || n.Name != name {
 		return nil, transfer.Errorf(transfer.KindConflict, "the identity in %s is %s, and not that of queue manager %s", path, n, name).
 			WithHint("give --name, or choose another state directory with --dir")
 	}
-	rules := &queueRules{document: o.document}
-	g := &server.Guard{Identity: o.qm, Keep: func(c roles.Claims) error { return keepClaims(o.qm, c) }, May: rules.may}
-	data, err := o.qm.Claims()
+	rules := &queueRules{document: a.document}
+	g := &server.Guard{Identity: a.qm, Keep: func(c roles.Claims) error { return keepClaims(a.qm, c) }, May: rules.may}
+	data, err := a.qm.Claims()
 	if err == nil {
 		err = json.Unmarshal(data, &g.Claims)
 	}
@@ -100,10 +100,10 @@ func (o *outpost) open(name string, e member.Entry) (*server.Guard, error) {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the record that queue manager %s has of its network cannot be read: %w", name, err).
 			WithHint("join again with a new token: --join FILE")
 	}
-	if err := o.openNote(path); err != nil {
+	if err := a.openNote(path); err != nil {
 		return nil, err
 	}
-	o.add(o.qm)
+	a.add(a.qm)
 	return g, nil
 }
 
@@ -117,7 +117,7 @@ func keepClaims(qm *identity.Identity, c roles.Claims) error {
 }
 
 // openNote reads the trust document that was kept.
-func (o *outpost) openNote(path string) error {
+func (a *remoteAuthority) openNote(path string) error {
 	dir, err := keyfile.Open(path)
 	if err != nil {
 		return err
@@ -126,46 +126,46 @@ func (o *outpost) openNote(path string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	o.held, err = trust.NewHolder(o.qm.Trust(), o.qm.Name().Network, trust.Rules, kept)
+	a.held, err = trust.NewHolder(a.qm.Trust(), a.qm.Name().Network, trust.Rules, kept)
 	return err
 }
 
-// heard takes a trust document.
-func (o *outpost) heard(doc []byte) {
-	fresh, err := o.held.Take(doc, func(doc []byte) error {
-		dir, err := keyfile.Open(o.qm.Path())
+// takeDocument takes a trust document.
+func (a *remoteAuthority) takeDocument(doc []byte) {
+	fresh, err := a.held.Take(doc, func(doc []byte) error {
+		dir, err := keyfile.Open(a.qm.Path())
 		if err != nil {
 			return err
 		}
 		return dir.Write(fileNote, doc)
 	})
 	if err != nil {
-		o.log.Warn("a trust document is not taken", "error", err)
+		a.log.Warn("a trust document is not taken", "error", err)
 	}
 	if fresh {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		for _, i := range o.all {
-			o.tell(i)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, i := range a.all {
+			a.applyTrust(i)
 		}
 	}
 }
 
-// told takes new claims, where the authority's queue manager is another one.
-func (o *outpost) told(data []byte) {
+// takeClaims takes new claims, where the authority's queue manager is another one.
+func (a *remoteAuthority) takeClaims(data []byte) {
 	var c roles.Claims
 	err := json.Unmarshal(data, &c)
 	if err == nil {
-		err = o.server.Admit(c)
+		err = a.server.Admit(c)
 	}
 	if err != nil && transfer.KindOf(err) != transfer.KindConflict { // older claims than the present ones
-		o.log.Warn("cannot admit the listed identities", "error", err)
+		a.log.Warn("cannot admit the listed identities", "error", err)
 	}
 }
 
-// tell applies the trust document to an identity.
-func (o *outpost) tell(i *identity.Identity) {
-	d, _ := o.held.Held()
+// applyTrust applies the trust document to an identity.
+func (a *remoteAuthority) applyTrust(i *identity.Identity) {
+	d, _ := a.held.Held()
 	if d == nil {
 		return
 	}
@@ -178,92 +178,92 @@ func (o *outpost) tell(i *identity.Identity) {
 }
 
 // add takes an identity of something that runs here, and keeps it renewed.
-func (o *outpost) add(i *identity.Identity) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all = append(o.all, i)
-	o.tell(i)
+func (a *remoteAuthority) add(i *identity.Identity) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, i)
+	a.applyTrust(i)
 }
 
 // keep keeps an identity renewed. Each has a connection of its own, because the authority renews the identity of the
 // connection.
-func (o *outpost) keep(i *identity.Identity) {
-	o.tasks.Go(func() {
-		member.KeepRenewed(o.ctx, i, func(ctx context.Context) error {
-			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: o.server, Name: "ferry renew", Identity: i, Log: o.log, Asks: true})
+func (a *remoteAuthority) keep(i *identity.Identity) {
+	a.tasks.Go(func() {
+		member.KeepRenewed(a.ctx, i, func(ctx context.Context) error {
+			conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: a.server, Name: "ferry renew", Identity: i, Log: a.log, Asks: true})
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			return enrol.Asker{Conn: conn}.Renew(ctx, i)
-		}, o.log)
+			return enrol.Client{Conn: conn}.Renew(ctx, i)
+		}, a.log)
 	})
 }
 
 // attend subscribes the queue manager to the news of its network, until stop.
-func (o *outpost) attend(listen string) error {
-	network := o.qm.Name().Network
+func (a *remoteAuthority) attend(listen string) error {
+	network := a.qm.Name().Network
 	if store, err := member.Identities(); err == nil {
-		o.store = store
+		a.store = store
 		if _, err := store.Load(network); err == nil { // this user is in it
-			if err := store.Know(network, reached(listen, qmgr.Addresses(o.server.URL()))...); err != nil {
+			if err := store.SetNetwork(network, reached(listen, qmgr.Addresses(a.server.URL()))...); err != nil {
 				return err
 			}
 		}
 	}
 	var err error
-	if o.conn, err = qmgr.Connect(o.ctx, qmgr.ConnConfig{Server: o.server, Name: "ferry queue manager", Identity: o.qm, Early: true, Log: o.log}); err != nil {
+	if a.conn, err = qmgr.Connect(a.ctx, qmgr.ConnConfig{Server: a.server, Name: "ferry queue manager", Identity: a.qm, Early: true, Log: a.log}); err != nil {
 		return err
 	}
-	stop, err := o.conn.Subscribe(wire.Rules, func(m qmgr.Message) { o.heard(m.Data) })
+	stop, err := a.conn.Subscribe(wire.Rules, func(m qmgr.Message) { a.takeDocument(m.Data) })
 	if err != nil {
 		return err
 	}
-	unsubscribe, err := o.conn.Subscribe(wire.Claims, func(m qmgr.Message) { o.told(m.Data) })
+	unsubscribe, err := a.conn.Subscribe(wire.Claims, func(m qmgr.Message) { a.takeClaims(m.Data) })
 	if err != nil {
 		stop()
 		return err
 	}
-	o.tasks.Go(func() { <-o.ctx.Done(); unsubscribe(); stop() })
-	o.keep(o.qm)
-	o.tasks.Go(o.catchUp)
+	a.tasks.Go(func() { <-a.ctx.Done(); unsubscribe(); stop() })
+	a.keep(a.qm)
+	a.tasks.Go(a.catchUp)
 	return nil
 }
 
 // caller returns the configuration for the connection of a service in this process to its queue manager.
-func (o *outpost) caller(server *server.Server, token string, role identity.Role, name string, log *slog.Logger) (cc qmgr.ConnConfig, err error) {
+func (a *remoteAuthority) caller(server *server.Server, token string, role identity.Role, name string, log *slog.Logger) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if role == identity.Manager {
-		cc.Identity = o.qm
+		cc.Identity = a.qm
 		return cc, nil
 	}
-	path := filepath.Join(o.dir, identitiesDir, string(role))
+	path := filepath.Join(a.dir, identitiesDir, string(role))
 	if role == identity.Agent {
-		path = filepath.Join(o.dir, "agents", name, member.IdentityDir)
+		path = filepath.Join(a.dir, "agents", name, member.IdentityDir)
 	} else {
 		name = ""
 	}
-	want := identity.Name{Network: o.qm.Name().Network, Role: role, Name: name}
+	want := identity.Name{Network: a.qm.Name().Network, Role: role, Name: name}
 	i, err := member.Stored(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (i.Name() != want || time.Now().After(i.Until())) {
-		i, err = o.enrol(path, want)
+		i, err = a.enrol(path, want)
 	}
 	if err != nil {
 		return cc, err
 	}
-	o.add(i)
-	o.keep(i)
+	a.add(i)
+	a.keep(i)
 	cc.Identity = i
 	return cc, nil
 }
 
 // enrol has the authority issue an identity to a service in this process. It asks as the OS user, if that user has the
 // right. It waits for the authority.
-func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, error) {
+func (a *remoteAuthority) enrol(path string, name identity.Name) (*identity.Identity, error) {
 	var user *identity.Identity
 	err := fs.ErrNotExist
-	if o.store != nil {
-		user, err = o.store.Load(name.Network)
+	if a.store != nil {
+		user, err = a.store.Load(name.Network)
 	}
 	if err != nil {
 		e := transfer.Errorf(transfer.KindDenied, "%s has no identity, and this user has none in the network %s that could enrol it", name, name.Network)
@@ -272,13 +272,13 @@ func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, er
 		}
 		return nil, e.WithHint("give --coordination none, or log in first: `ferry login --join FILE`")
 	}
-	conn, err := qmgr.Connect(o.ctx, qmgr.ConnConfig{Server: o.server, Name: "ferry enrol", Identity: user, Log: o.log, Asks: true})
+	conn, err := qmgr.Connect(a.ctx, qmgr.ConnConfig{Server: a.server, Name: "ferry enrol", Identity: user, Log: a.log, Asks: true})
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	for said := false; ; said = true {
-		i, err := member.EnrolHere(o.ctx, conn, path, name)
+		i, err := member.EnrolHere(a.ctx, conn, path, name)
 		k := transfer.KindOf(err)
 		if k == transfer.KindDenied && name.Role == identity.Coordination {
 			return nil, transfer.AsError(err).WithHint("give --coordination none, or log in as an administrator: `ferry login --join FILE`")
@@ -287,19 +287,19 @@ func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, er
 			return i, err
 		}
 		if !said {
-			o.log.Warn("waiting for the network's authority to enrol the identity", "identity", name, "error", err)
+			a.log.Warn("waiting for the network's authority to enrol the identity", "identity", name, "error", err)
 		}
 		select {
-		case <-time.After(member.LivesPause):
-		case <-o.ctx.Done():
+		case <-time.After(member.AlivePause):
+		case <-a.ctx.Done():
 			return nil, err
 		}
 	}
 }
 
 // document is the newest trust document that has arrived.
-func (o *outpost) document() (*trust.Document, error) {
-	d, _ := o.held.Held()
+func (a *remoteAuthority) document() (*trust.Document, error) {
+	d, _ := a.held.Held()
 	if d == nil {
 		return nil, transfer.Errorf(transfer.KindUnreachable, "no policy has arrived yet: the network's authority is away").WithHint("try again when it is there")
 	}
@@ -307,10 +307,10 @@ func (o *outpost) document() (*trust.Document, error) {
 }
 
 // stop ends everything; it may be called again.
-func (o *outpost) stop() {
-	o.end()
-	o.tasks.Wait()
-	if o.conn != nil {
-		o.conn.Close()
+func (a *remoteAuthority) stop() {
+	a.end()
+	a.tasks.Wait()
+	if a.conn != nil {
+		a.conn.Close()
 	}
 }

@@ -59,22 +59,22 @@ type Line struct {
 // keepsDefault bounds the defaults in a list, in bytes.
 const keepsDefault = 40
 
-// A shelf keeps the templates of an agent, each under its name.
-type shelf struct{ duty.Desk }
+// A templateDuty keeps the templates of an agent, each under its name.
+type templateDuty struct{ duty.Services }
 
 // NewDuty makes the duty.
-func NewDuty(d duty.Desk) (duty.Duty, error) { return shelf{d}, nil }
+func NewDuty(d duty.Services) (duty.Duty, error) { return templateDuty{d}, nil }
 
 // Run does nothing: templates only answer commands and questions.
-func (s shelf) Run(context.Context) {}
+func (s templateDuty) Run(context.Context) {}
 
 // Commands make and remove templates.
-func (s shelf) Commands() map[wire.Kind]duty.Command {
+func (s templateDuty) Commands() map[wire.Kind]duty.Command {
 	return map[wire.Kind]duty.Command{CommandPut: {Needs: transfer.AuthTemplate, Do: s.put}, CommandRemove: {Needs: transfer.AuthTemplate, Do: s.remove}}
 }
 
 // Questions are answered to whoever may have this agent send files.
-func (s shelf) Questions() map[wire.Kind]duty.Question {
+func (s templateDuty) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Needs: transfer.AuthSource, Answer: s.list}, AskGet: {Needs: transfer.AuthSource, Answer: s.show}}
 }
 
@@ -88,7 +88,7 @@ func drawerOf(t *ledger.Tx) templates {
 // Key is the name of the template.
 func (t *Template) Key() string { return t.Name }
 
-func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+func (s templateDuty) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	p, err := duty.Body[Put](body, "the template")
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 	case err != nil:
 		return nil, err
 	case old == nil:
-		err = duty.Room(&s.Desk, "template", who.Principal, MaxTemplates, d.From(""))
+		err = duty.CheckRoom(&s.Services, "template", who.Principal, MaxTemplates, d.From(""))
 	case !p.Redefine:
 		err = transfer.Errorf(transfer.KindConflict, "%s has a template %s already", s.Agent, t.Name).WithHint("--redefine puts this one in its place")
 	default:
@@ -122,16 +122,16 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 	return t.line(), s.noteChange(tx, t, who, "has the template "+t.Name)
 }
 
-func (s shelf) noteChange(tx *ledger.Tx, t *Template, who duty.Caller, text string) error {
+func (s templateDuty) noteChange(tx *ledger.Tx, t *Template, who duty.Caller, text string) error {
 	s.Log.Info("templates changed", "template", t.Name, "principal", who.Principal)
 	r := who.Changed(text)
 	r.Role, r.Source, r.Destination = audit.RoleSource, s.Agent, t.Request.Destination
 	return s.Note(tx, r)
 }
 
-func (s shelf) remove(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+func (s templateDuty) remove(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	d := drawerOf(tx)
-	t, err := d.Named(&s.Desk, "template", body)
+	t, err := d.Named(&s.Services, "template", body)
 	if err != nil {
 		return nil, err
 	}
@@ -144,11 +144,11 @@ func (s shelf) remove(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any
 	return t.line(), s.noteChange(tx, t, who, "has no template "+t.Name+" any more")
 }
 
-func (s shelf) show(_ duty.Caller, body json.RawMessage) (any, error) {
-	return ledger.Read(s.Ledger, func(tx *ledger.Tx) (any, error) { return drawerOf(tx).Named(&s.Desk, "template", body) })
+func (s templateDuty) show(_ duty.Caller, body json.RawMessage) (any, error) {
+	return ledger.Read(s.Ledger, func(tx *ledger.Tx) (any, error) { return drawerOf(tx).Named(&s.Services, "template", body) })
 }
 
-func (s shelf) list(_ duty.Caller, body json.RawMessage) (any, error) {
+func (s templateDuty) list(_ duty.Caller, body json.RawMessage) (any, error) {
 	p, err := duty.Body[Page](body, "the question about templates")
 	if err != nil {
 		return nil, err

@@ -151,8 +151,8 @@ func checkJob(w *world, id transfer.ID, cancelled bool, refused map[transfer.ID]
 	case whole+some == 0:
 		want = transfer.Failed
 	}
-	if s.State != want || s.Tally.Ended != s.Children || s.Tally.Successful != whole {
-		w.T.Errorf("the job is %s, not %s: %+v", s.State, want, s.Tally)
+	if s.State != want || s.Counts.Ended != s.Children || s.Counts.Successful != whole {
+		w.T.Errorf("the job is %s, not %s: %+v", s.State, want, s.Counts)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestCancel(t *testing.T) {
 	if beta.State != transfer.Cancelling || len(w.sent) != 1 {
 		t.Fatalf("%d transfers, the first is %s", len(w.sent), beta.State)
 	}
-	if s := w.show(j.ID); s.State != transfer.Cancelling || s.Tally.Ended != 2 || s.Of[1].Reason == nil {
+	if s := w.show(j.ID); s.State != transfer.Cancelling || s.Counts.Ended != 2 || s.Of[1].Reason == nil {
 		t.Errorf("the job is %+v", s)
 	}
 	w.end(beta, transfer.Cancelled, 1)
@@ -317,8 +317,8 @@ func TestLedgerFails(t *testing.T) {
 	w.pass()
 	w.end(w.only(j.ID, "CHI"), transfer.Successful, 1)
 	w.pass()
-	if s := w.show(j.ID); s.Tally.Ended != 1 {
-		t.Errorf("%d have ended", s.Tally.Ended)
+	if s := w.show(j.ID); s.Counts.Ended != 1 {
+		t.Errorf("%d have ended", s.Counts.Ended)
 	}
 	w.answer = nil
 	w.pass()
@@ -328,7 +328,7 @@ func TestLedgerFails(t *testing.T) {
 	w.pass()
 	w.unwritable = nil
 	w.pass()
-	if s := w.show(j.ID); s.State != transfer.Successful || s.Tally.Ended != 3 {
+	if s := w.show(j.ID); s.State != transfer.Successful || s.Counts.Ended != 3 {
 		t.Errorf("the job is %+v", s.Job)
 	}
 }
@@ -465,7 +465,7 @@ func TestFold(t *testing.T) {
 		{[]Child{gone, gone}, false, transfer.Cancelled, 41},
 		{[]Child{bad, bad}, true, transfer.Failed, 40},
 	} {
-		if state, code := Fold(c.of, c.cancelled); state != c.state || code != c.code {
+		if state, code := FinalState(c.of, c.cancelled); state != c.state || code != c.code {
 			t.Errorf("%+v: %s %d, not %s %d", c, state, code, c.state, c.code)
 		}
 	}

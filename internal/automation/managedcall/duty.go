@@ -13,19 +13,19 @@ import (
 	"ferry/internal/wire"
 )
 
-// A keeper keeps the calls of an agent.
-type keeper struct {
-	duty.Desk
+// A callDuty keeps the calls of an agent.
+type callDuty struct {
+	duty.Services
 	changed chan struct{} // a command was given
 }
 
 // New makes the duty.
-func New(d duty.Desk) (duty.Duty, error) { return newKeeper(d), nil }
+func New(d duty.Services) (duty.Duty, error) { return newDuty(d), nil }
 
-func newKeeper(d duty.Desk) *keeper { return &keeper{d, make(chan struct{}, 1)} }
+func newDuty(d duty.Services) *callDuty { return &callDuty{d, make(chan struct{}, 1)} }
 
 // Commands make and cancel calls.
-func (k *keeper) Commands() map[wire.Kind]duty.Command {
+func (k *callDuty) Commands() map[wire.Kind]duty.Command {
 	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandRun:    {Needs: transfer.AuthProgram, Do: k.put, Done: changed},
@@ -34,11 +34,11 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 }
 
 // Questions are answered about the caller's own calls, and about those of others to callers with AuthOperate.
-func (k *keeper) Questions() map[wire.Kind]duty.Question {
+func (k *callDuty) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
 }
 
-func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+func (k *callDuty) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	p, err := ParsePut(body)
 	if err != nil {
 		return nil, err
@@ -51,10 +51,10 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	}
 
 	d := drawerOf(t)
-	if err := d.Vacant(&k.Desk, "call", p.ID.String()); err != nil {
+	if err := d.CheckVacant(&k.Services, "call", p.ID.String()); err != nil {
 		return nil, err
 	}
-	if err := k.tidy(d, who.Principal); err != nil {
+	if err := k.makeRoom(d, who.Principal); err != nil {
 		return nil, err
 	}
 	c := &Call{V: version, ID: p.ID, Origin: who.Origin, Originator: who.Originator, Made: k.Clock.Now().UTC(), Agent: k.Agent, Program: p.Program,
@@ -67,7 +67,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 }
 
 // note puts a record of a call into the outbox.
-func (k *keeper) note(t *ledger.Tx, c *Call, r audit.Record) error {
+func (k *callDuty) note(t *ledger.Tx, c *Call, r audit.Record) error {
 	r.Role, r.Transfer, r.Source, r.Job, r.Meta = audit.RoleSource, c.ID, k.Agent, c.Job, c.Meta
 	if r.Principal == "" {
 		r.Principal, r.Originator, r.Author = c.Principal, &c.Originator, c.Author
@@ -75,7 +75,7 @@ func (k *keeper) note(t *ledger.Tx, c *Call, r audit.Record) error {
 	return k.Note(t, r)
 }
 
-func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+func (k *callDuty) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	d := drawerOf(t)
 	c, err := k.named(d, who, body)
 	if err != nil {
@@ -105,22 +105,22 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 }
 
 // named returns the call that a body names, of those that a caller may see.
-func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Call, error) {
+func (k *callDuty) named(d drawer, who duty.Caller, body json.RawMessage) (*Call, error) {
 	b, err := duty.Body[Named](body, "the ID of a call")
 	if err != nil {
 		return nil, err
 	}
-	return duty.Find(&k.Desk, who, "call", b.ID, d.From(""))
+	return duty.Find(&k.Services, who, "call", b.ID, d.From(""))
 }
 
-func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
+func (k *callDuty) list(who duty.Caller, body json.RawMessage) (any, error) {
 	p, err := duty.Body[Page](body, "which calls are asked for")
 	if err != nil {
 		return nil, err
 	}
 	l := Listed{Calls: []Call{}}
 	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
-		all := duty.Visible(&k.Desk, who, drawerOf(t).From(p.After.String()))
+		all := duty.Visible(&k.Services, who, drawerOf(t).From(p.After.String()))
 		l.More, err = duty.Page(all, listPage, func(c *Call) {
 			c.Program.Args = nil
 			if c.Ran != nil {
@@ -133,6 +133,6 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	return l, err
 }
 
-func (k *keeper) show(who duty.Caller, body json.RawMessage) (any, error) {
+func (k *callDuty) show(who duty.Caller, body json.RawMessage) (any, error) {
 	return ledger.Read(k.Ledger, func(t *ledger.Tx) (any, error) { return k.named(drawerOf(t), who, body) })
 }

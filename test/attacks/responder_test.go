@@ -43,18 +43,18 @@ func (n *network) attend(changed func()) {
 	n.t.Helper()
 	conn, err := n.connect(n.identity(identity.Authority, "", roles.Authority))
 	must(n.t, err)
-	d := &enrol.Desk{Authority: n.Authority, Conn: conn, Token: func(secret string) (string, error) { return "line of " + secret, nil },
+	d := &enrol.Responder{Authority: n.Authority, Conn: conn, Token: func(secret string) (string, error) { return "line of " + secret, nil },
 		Changed: changed, Log: slog.New(slog.DiscardHandler)}
 	stop, err := d.Attend()
 	must(n.t, err)
 	n.t.Cleanup(stop)
 }
 
-func (n *network) asker(i *identity.Identity) enrol.Asker {
+func (n *network) asker(i *identity.Identity) enrol.Client {
 	n.t.Helper()
 	c, err := n.connect(i)
 	must(n.t, err)
-	return enrol.Asker{Conn: c}
+	return enrol.Client{Conn: c}
 }
 
 // TestManyQuestionsOfOneMember asks the authority thousands of times as one member. Questions of others are delayed
@@ -65,7 +65,7 @@ func TestManyQuestionsOfOneMember(t *testing.T) {
 	conn, err := n.connect(n.identity(identity.Authority, "", roles.Authority))
 	must(t, err)
 	working, release := make(chan struct{}, 64), make(chan struct{})
-	d := &enrol.Desk{Authority: n.Authority, Conn: conn, Changed: func() {}, Log: slog.New(slog.DiscardHandler),
+	d := &enrol.Responder{Authority: n.Authority, Conn: conn, Changed: func() {}, Log: slog.New(slog.DiscardHandler),
 		Token: func(secret string) (string, error) { working <- struct{}{}; <-release; return secret, nil }}
 	stop, err := d.Attend()
 	must(t, err)
@@ -124,11 +124,11 @@ func answerOn(n *network, s *nats.Subscription) string {
 	return string(m.Data)
 }
 
-func wish(t *testing.T) (*keyfile.Dir, identity.Keys, authority.Wish) {
+func wish(t *testing.T) (*keyfile.Dir, identity.Keys, authority.IdentityRequest) {
 	t.Helper()
 	dir, err := keyfile.Make(filepath.Join(t.TempDir(), "identity"))
 	must(t, err)
-	keys, w, err := authority.NewWish(dir)
+	keys, w, err := authority.NewIdentityRequest(dir)
 	must(t, err)
 	return dir, keys, w
 }

@@ -14,8 +14,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// besideMode holds the permission bits of a sidecar, less the umask.
-const besideMode = 0o644
+// sidecarMode holds the permission bits of a sidecar, less the umask.
+const sidecarMode = 0o644
 
 // A sidecar gets its name before its file does: a program that finds the file by its name can read it correctly. If the
 // file then does not get its name, the commit puts the earlier sidecar back. A sidecar that no longer describes a file
@@ -32,22 +32,22 @@ type sidecars struct {
 
 // look records the sidecar that exists at the name of an item's new sidecar.
 func (s *sidecars) look(w *work) error {
-	if b := w.in.Beside; b == nil || b.Data == nil || b.Above {
+	if b := w.in.Sidecar; b == nil || b.Data == nil || b.Above {
 		return nil
 	}
 	was, err := disk.ReadSmall(s.disk, w.dir.Dir, record.SidecarName(w.place.Base()), record.MaxSidecar)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	b := *w.in.Beside
-	b.Was, w.in.Beside = was, &b
+	b := *w.in.Sidecar
+	b.Before, w.in.Sidecar = was, &b
 	return err
 }
 
 // prepare writes the sidecar of an item under a temporary name, unless the sidecar exists already. After the
 // commit is recorded, no step may need space.
 func (s *sidecars) prepare(w *work) error {
-	b := w.in.Beside
+	b := w.in.Sidecar
 	if b == nil || b.Data == nil {
 		return nil
 	}
@@ -62,19 +62,19 @@ func (s *sidecars) prepare(w *work) error {
 		return err
 	}
 
-	s.tree.soil(d.Path())
-	if err := s.writeAside(d, s.temps.aside(w.in.Outcome.Item), b.Data); err != nil {
-		s.temps.unlink(d, s.temps.aside(w.in.Outcome.Item))
+	s.tree.markDirty(d.Path())
+	if err := s.writeTemp(d, s.temps.sidecarName(w.in.Outcome.Item), b.Data); err != nil {
+		s.temps.unlink(d, s.temps.sidecarName(w.in.Outcome.Item))
 		return err
 	}
 
-	w.aside = true
+	w.sidecarWritten = true
 	return nil
 }
 
 // lookAt reads the sidecar at a name, and reports whether it has the wanted content already.
 func (s *sidecars) lookAt(w *work, d *disk.Dir, name string) (old []byte, there bool, err error) {
-	b := w.in.Beside
+	b := w.in.Sidecar
 	old, err = disk.ReadSmall(s.disk, d, name, record.MaxSidecar)
 	switch {
 	case err == nil && bytes.Equal(old, b.Data):
@@ -91,7 +91,7 @@ func (s *sidecars) lookAt(w *work, d *disk.Dir, name string) (old []byte, there 
 // set gives the sidecar of an item its name, unless it exists already. set never replaces the sidecar of a
 // whole directory: the files in the directory rely on it.
 func (s *sidecars) set(w *work) error {
-	b := w.in.Beside
+	b := w.in.Sidecar
 	if b == nil || b.Data == nil {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (s *sidecars) set(w *work) error {
 	defer done()
 
 	if b.Above { // its presence does not prove that it survives a power cut
-		s.tree.soil(d.Path())
+		s.tree.markDirty(d.Path())
 	}
 
 	old, there, err := s.lookAt(w, d, name)
@@ -111,25 +111,25 @@ func (s *sidecars) set(w *work) error {
 		return err
 	}
 
-	w.beside, w.before = true, old
+	w.sidecarNamed, w.oldSidecar = true, old
 	if err := s.put(w, d, name, b.Data); err != nil {
 		return err
 	}
 
-	w.aside = false
+	w.sidecarWritten = false
 	failpoint.Hit("commit.after_beside")
 	return nil
 }
 
-// dropAside removes the temporary of a sidecar that did not get its name.
-func (s *sidecars) dropAside(w *work) {
-	if !w.aside || w.dir == nil {
+// removeTemp removes the temporary of a sidecar that did not get its name.
+func (s *sidecars) removeTemp(w *work) {
+	if !w.sidecarWritten || w.dir == nil {
 		return
 	}
 	d, _, done, err := s.at(w)
 	if err == nil {
 		defer done()
-		err = s.temps.unlink(d, s.temps.aside(w.in.Outcome.Item))
+		err = s.temps.unlink(d, s.temps.sidecarName(w.in.Outcome.Item))
 	}
 	if err != nil {
 		s.log.Warn("cannot remove temporary file; retried at the end of the transfer", "of", w.in.Outcome.Path, "error", err)
@@ -139,27 +139,27 @@ func (s *sidecars) dropAside(w *work) {
 // put gives a small file beside an item its new content, atomically. It uses a temporary that any process
 // prepared before the commit was recorded, if the temporary has that content.
 func (s *sidecars) put(w *work, d *disk.Dir, name string, data []byte) error {
-	temp := s.temps.aside(w.in.Outcome.Item)
+	temp := s.temps.sidecarName(w.in.Outcome.Item)
 	var err error
-	if prepared := w.aside && bytes.Equal(data, w.in.Beside.Data); !prepared && !s.holds(d, temp, data) {
-		err = s.writeAside(d, temp, data)
+	if prepared := w.sidecarWritten && bytes.Equal(data, w.in.Sidecar.Data); !prepared && !s.holds(d, temp, data) {
+		err = s.writeTemp(d, temp, data)
 	}
 	if err == nil {
 		err = s.disk.Rename(d, temp, name, true)
 	}
-	if err != nil && !w.aside {
+	if err != nil && !w.sidecarWritten {
 		s.temps.unlink(d, temp)
 	}
 	return err
 }
 
-// writeAside writes a small file, and syncs it where the transfer is durable.
-func (s *sidecars) writeAside(d *disk.Dir, temp string, data []byte) error {
+// writeTemp writes a small file, and syncs it where the transfer is durable.
+func (s *sidecars) writeTemp(d *disk.Dir, temp string, data []byte) error {
 	if err := s.temps.unlink(d, temp); err != nil { // of an earlier attempt
 		return err
 	}
 
-	f, err := s.disk.Open(d, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, besideMode)
+	f, err := s.disk.Open(d, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, sidecarMode)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (s *sidecars) writeAside(d *disk.Dir, temp string, data []byte) error {
 
 // at returns the directory and the name of an item's sidecar.
 func (s *sidecars) at(w *work) (d *disk.Dir, name string, done func(), err error) {
-	if !w.in.Beside.Above {
+	if !w.in.Sidecar.Above {
 		return w.dir.Dir, record.SidecarName(w.place.Base()), func() {}, nil
 	}
 	lib := w.place.Parent()
@@ -197,14 +197,14 @@ func (s *sidecars) at(w *work) (d *disk.Dir, name string, done func(), err error
 // or the one that an earlier attempt found. A sidecar that is there by now and is not the item's belongs to another
 // program, and stays.
 func (s *sidecars) putBack(w *work) (back bool, err error) {
-	b := w.in.Beside
-	if b == nil || b.Data == nil || b.Above || !w.beside && !w.earlier {
+	b := w.in.Sidecar
+	if b == nil || b.Data == nil || b.Above || !w.sidecarNamed && !w.earlier {
 		return false, nil // other items may have been added to a library
 	}
 
-	was := b.Was
-	if w.beside {
-		was = w.before
+	was := b.Before
+	if w.sidecarNamed {
+		was = w.oldSidecar
 	}
 
 	name := record.SidecarName(w.place.Base())
@@ -220,7 +220,7 @@ func (s *sidecars) putBack(w *work) (back bool, err error) {
 		return false, nil
 	}
 
-	s.tree.soil(w.dir.Path())
+	s.tree.markDirty(w.dir.Path())
 	if was != nil {
 		return true, s.put(w, w.dir.Dir, name, was)
 	}
@@ -233,7 +233,7 @@ func (s *sidecars) putBack(w *work) (back bool, err error) {
 // drop removes a sidecar that does not describe the new file at its name, or a sidecar at a name that had no
 // file. While drop fails, the item waits: a program that reads the file would interpret it wrongly.
 func (s *sidecars) drop(w *work) error {
-	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil || w.dir == nil {
+	if b := w.in.Sidecar; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil || w.dir == nil {
 		return nil
 	}
 	err := s.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.Base()))
@@ -254,8 +254,8 @@ func (s *sidecars) holds(d *disk.Dir, name string, data []byte) bool {
 	return s.disk.Close(f) == nil && (err == nil || err == io.EOF) && bytes.Equal(b[:n], data)
 }
 
-// settleBeside removes the old sidecars of replaced files, and puts back the sidecars at names that items did not get.
-func (c *commit) settleBeside() {
+// settleSidecars removes the old sidecars of replaced files, and puts back the sidecars at names that items did not get.
+func (c *commit) settleSidecars() {
 	for _, w := range c.work {
 		if w.isDir() || w.early || w.wait != nil || w.dir == nil {
 			continue
@@ -264,7 +264,7 @@ func (c *commit) settleBeside() {
 		if w.named() {
 			err = c.l.sidecars.drop(w)
 		} else if w.failed() || w.again != nil {
-			w.back, err = c.l.sidecars.putBack(w)
+			w.sidecarRestored, err = c.l.sidecars.putBack(w)
 		}
 		if err != nil {
 			w.wait = disk.TargetError(w.in.Outcome.Path, err)
@@ -272,8 +272,8 @@ func (c *commit) settleBeside() {
 	}
 }
 
-// besideFails reports whether an item that cannot have its sidecar fails. Otherwise it waits.
-func besideFails(err error) bool {
+// failsWithoutSidecar reports whether an item that cannot have its sidecar fails. Otherwise it waits.
+func failsWithoutSidecar(err error) bool {
 	kind := transfer.KindOf(err)
 	return !kind.Waits() && (disk.Refused(err) || kind == transfer.KindExists)
 }

@@ -21,18 +21,18 @@ const (
 func sideOf(name string) string { return records.SidecarPath(name) }
 
 // besideOf returns the sidecar of an item, or nil if the work has no expectation about it.
-func (w *work) besideOf(item int) *intent.Beside {
+func (w *work) besideOf(item int) *intent.Sidecar {
 	if w.library != "" {
-		return &intent.Beside{Data: []byte(w.library), Above: true}
+		return &intent.Sidecar{Data: []byte(w.library), Above: true}
 	}
 	data, ok := w.beside[w.itemName(item)]
 	switch {
 	case !ok:
 		return nil
 	case data == "":
-		return &intent.Beside{}
+		return &intent.Sidecar{}
 	}
-	return &intent.Beside{Data: []byte(data)}
+	return &intent.Sidecar{Data: []byte(data)}
 }
 
 // sideAt returns the path of a file's sidecar beneath the destination.

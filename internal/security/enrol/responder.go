@@ -24,15 +24,15 @@ import (
 // An ask is a question of a member of the network to its authority, on wire.AskSubject("authority", …). The subject has
 // the member's token, and the author signs the question (word.Authority). Unknown fields are ignored.
 type ask struct {
-	V     int            `json:"v"`
-	ID    transfer.ID    `json:"id,omitzero"` // of the word; zero in a question without a signature
-	Op    op             `json:"op"`
-	Name  string         `json:"name,omitempty"` // as a URI
-	Role  roles.Role     `json:"role,omitempty"`
-	Wish  authority.Wish `json:"wish,omitzero"`
-	Anew  bool           `json:"anew,omitempty"`  // also where the name has other keys, which are revoked by that
-	TTL   time.Duration  `json:"ttl,omitempty"`   // nanoseconds
-	Which string         `json:"which,omitempty"` // a token: the first digits of its hash, or its name
+	V       int                       `json:"v"`
+	ID      transfer.ID               `json:"id,omitzero"` // of the word; zero in a question without a signature
+	Op      op                        `json:"op"`
+	Name    string                    `json:"name,omitempty"` // as a URI
+	Role    roles.Role                `json:"role,omitempty"`
+	Request authority.IdentityRequest `json:"wish,omitzero"`
+	Anew    bool                      `json:"anew,omitempty"`  // also where the name has other keys, which are revoked by that
+	TTL     time.Duration             `json:"ttl,omitempty"`   // nanoseconds
+	Which   string                    `json:"which,omitempty"` // a token: the first digits of its hash, or its name
 
 	Policy    json.RawMessage `json:"policy,omitempty"`
 	Questions []Question      `json:"questions,omitempty"`
@@ -105,8 +105,8 @@ const (
 	minTTL = time.Second
 )
 
-// A Desk answers the questions of members of the network.
-type Desk struct {
+// A Responder answers the questions of members of the network.
+type Responder struct {
 	Authority *authority.Authority
 	Conn      *qmgr.Conn // the authority's own
 	// Token writes a token's secret as the line for joiners. Its error gives the reason why no joiner could use it.
@@ -115,45 +115,45 @@ type Desk struct {
 	Changed func()
 	Log     *slog.Logger
 
-	quiet *quiet.Log
-	words *word.Checker
-	turns *turns
-	tasks sync.WaitGroup
+	quiet     *quiet.Log
+	words     *word.Checker
+	questions *questionQueue
+	tasks     sync.WaitGroup
 
 	enrolling sync.Mutex
 }
 
 // Attend answers until stop.
-func (d *Desk) Attend() (stop func(), err error) {
+func (d *Responder) Attend() (stop func(), err error) {
 	d.quiet = quiet.New(d.Log, time.Now)
 	d.words = word.NewChecker(d.Conn.Identity(), identity.Authority, "")
-	d.turns = newTurns()
-	unsubscribe, err := d.Conn.Subscribe(wire.AllAsks(wire.Authority), d.asked)
+	d.questions = newQuestionQueue()
+	unsubscribe, err := d.Conn.Subscribe(wire.AllAsks(wire.Authority), d.enqueue)
 	if err != nil {
 		return nil, err
 	}
-	for range deskAtOnce {
+	for range maxConcurrent {
 		d.tasks.Go(func() {
-			for m, ok := d.turns.next(); ok; m, ok = d.turns.next() {
+			for m, ok := d.questions.next(); ok; m, ok = d.questions.next() {
 				d.answer(m)
-				d.turns.done(m)
+				d.questions.done(m)
 			}
 		})
 	}
-	return func() { unsubscribe(); d.turns.end(); d.tasks.Wait() }, nil
+	return func() { unsubscribe(); d.questions.end(); d.tasks.Wait() }, nil
 }
 
-// asked has a question wait for its turn. One that finds no room is answered at once, and no log line is written for it.
-func (d *Desk) asked(m qmgr.Message) {
-	if d.turns.add(m) {
+// enqueue queues a question. One that finds no room is answered at once, and no log line is written for it.
+func (d *Responder) enqueue(m qmgr.Message) {
+	if d.questions.add(m) {
 		return
 	}
 	token := wire.LastToken(m.Subject)
-	d.say(token, m.Reply, reply{V: 1, Error: transfer.AsError(transfer.Errorf(transfer.KindBusy, "too many questions of %s wait at the network's authority", token).
+	d.sendReply(token, m.Reply, reply{V: 1, Error: transfer.AsError(transfer.Errorf(transfer.KindBusy, "too many questions of %s wait at the network's authority", token).
 		WithHint("wait until they are answered, then ask again"))})
 }
 
-func (d *Desk) answer(m qmgr.Message) {
+func (d *Responder) answer(m qmgr.Message) {
 	token := wire.LastToken(m.Subject)
 	r, err := d.do(token, m.Data)
 	r.V = 1
@@ -161,17 +161,17 @@ func (d *Desk) answer(m qmgr.Message) {
 		r = reply{V: 1, Error: transfer.AsError(err)}
 		d.quiet.Warn("refused by the authority", "who", token, "error", err)
 	}
-	d.say(token, m.Reply, r)
+	d.sendReply(token, m.Reply, r)
 }
 
-// say answers a question. A member that gets no answer asks again.
-func (d *Desk) say(token, inbox string, r reply) {
+// sendReply answers a question. A member that gets no answer asks again.
+func (d *Responder) sendReply(token, inbox string, r reply) {
 	if data, err := json.Marshal(r); err == nil {
 		d.Conn.Answer(token, inbox, data)
 	}
 }
 
-func (d *Desk) do(token string, message []byte) (r reply, err error) {
+func (d *Responder) do(token string, message []byte) (r reply, err error) {
 	a := d.Authority
 	var q ask
 	signed, body, err := word.Open(message)
@@ -184,13 +184,13 @@ func (d *Desk) do(token string, message []byte) (r reply, err error) {
 	if err := json.Unmarshal(body, &q); err != nil || q.V != 1 {
 		return r, transfer.Errorf(transfer.KindVersion, "the question cannot be read")
 	}
-	who, err := asks(a.Network(), token, &q)
+	who, err := askerOf(a.Network(), token, &q)
 	if err != nil {
 		return r, err
 	}
 
 	if q.Op == opRenew {
-		g, err := a.Renew(who, q.Wish)
+		g, err := a.Renew(who, q.Request)
 		r.Grant = grantAnswer(g)
 		return r, err
 	}
@@ -200,7 +200,7 @@ func (d *Desk) do(token string, message []byte) (r reply, err error) {
 	}
 	by, err := d.words.Check(signed, body, word.Authority, q.ID, token, time.Now())
 	if err == nil {
-		err = authority.Speaks(a, by)
+		err = authority.CheckAuthor(a, by)
 	}
 	if err != nil {
 		return r, err
@@ -229,7 +229,7 @@ func (d *Desk) do(token string, message []byte) (r reply, err error) {
 		return r, err
 	}
 	if q.Op.changes() {
-		if err := authority.Ask(a, by, string(q.Op)); err != nil {
+		if err := authority.RecordQuestion(a, by, string(q.Op)); err != nil {
 			return r, err
 		}
 	}
@@ -238,14 +238,14 @@ func (d *Desk) do(token string, message []byte) (r reply, err error) {
 		d.enrolling.Lock() // of two enrolments of one name at the same time, the second one sees the first
 		defer d.enrolling.Unlock()
 		var g identity.Grant
-		if !q.Anew && a.Role(name) != "" && !a.Has(name, q.Wish) && !authority.Ended(a, name) {
+		if !q.Anew && a.Role(name) != "" && !a.Has(name, q.Request) && !authority.Ended(a, name) {
 			return r, transfer.Errorf(transfer.KindConflict, "%s is enrolled already, with other keys", name)
 		}
-		if age, ok := a.Age(name); q.Anew && ok && age < wire.UnreachableAfter && !a.Has(name, q.Wish) {
+		if age, ok := a.GrantAge(name); q.Anew && ok && age < wire.UnreachableAfter && !a.Has(name, q.Request) {
 			return r, transfer.Errorf(transfer.KindBusy, "%s was enrolled %s ago with other keys, and may be about to start", name, age.Round(time.Second))
 		}
-		changes := a.Role(name) != "" && !a.Has(name, q.Wish) || name.Role == identity.User
-		g, err = a.Issue(name, q.Role, q.Wish, who.String())
+		changes := a.Role(name) != "" && !a.Has(name, q.Request) || name.Role == identity.User
+		g, err = a.Issue(name, q.Role, q.Request, who.String())
 		r.Grant = grantAnswer(g)
 		if changes {
 			d.Changed()
@@ -286,7 +286,7 @@ func (d *Desk) do(token string, message []byte) (r reply, err error) {
 
 // document is the newest document of the form that the asker keeps. The form of users and of their
 // pipes is without the rules.
-func (d *Desk) document(who identity.Name) ([]byte, error) {
+func (d *Responder) document(who identity.Name) ([]byte, error) {
 	if who.Role == identity.User || who.Role == identity.Agent && transfer.AgentName(who.Name).Stream() {
 		return d.Authority.Trust(trust.Keys)
 	}
@@ -294,7 +294,7 @@ func (d *Desk) document(who identity.Name) ([]byte, error) {
 }
 
 // maySeeRules is nil where the asker may read the rules, which name users and paths: so does the audit log.
-func (d *Desk) maySeeRules(who identity.Name) error {
+func (d *Responder) maySeeRules(who identity.Name) error {
 	err := d.Authority.May(who, transfer.AuthAudit)
 	if err != nil && d.Authority.May(who, transfer.AuthAdmin) == nil {
 		return nil
@@ -304,7 +304,7 @@ func (d *Desk) maySeeRules(who identity.Name) error {
 
 // test decides questions as agents do. A member that may not see the rules asks about itself, and whether an agent
 // is a peer. The answer about a user would say whether there is one.
-func (d *Desk) test(who identity.Name, all []Question) (answers []Decision, err error) {
+func (d *Responder) test(who identity.Name, all []Question) (answers []Decision, err error) {
 	if len(all) > maxQuestions {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "%d questions; the limit is %d", len(all), maxQuestions)
 	}
@@ -338,7 +338,7 @@ func (d *Desk) test(who identity.Name, all []Question) (answers []Decision, err 
 
 // clear has the messages of a revoked member removed, and those that wait for it: its requests must not run, and they take the
 // room of others.
-func (d *Desk) clear(name identity.Name) {
+func (d *Responder) clear(name identity.Name) {
 	ctx, cancel := context.WithTimeout(context.Background(), clearWait)
 	defer cancel()
 	if err := qmgr.ClearStored(ctx, d.Conn, name.Token()); err != nil {
@@ -349,7 +349,7 @@ func (d *Desk) clear(name identity.Name) {
 const clearWait = 5 * time.Second
 
 // removeMember takes a queue manager out of its cluster. The authority records the request first.
-func (d *Desk) removeMember(which string, who identity.Name) error {
+func (d *Responder) removeMember(which string, who identity.Name) error {
 	if err := authority.NoteRemoval(d.Authority, which, who.String()); err != nil {
 		return err
 	}
@@ -366,13 +366,13 @@ const removeWait = time.Minute
 
 // may is nil where the asker has the authority for a question, about name where it has one. The authority enrol is enough for
 // the names and roles that authority.MayGive says.
-func (d *Desk) may(who, name identity.Name, q *ask) error {
+func (d *Responder) may(who, name identity.Name, q *ask) error {
 	a := d.Authority
 	switch q.Op {
 	case opEnrol:
-		return authority.MayGive(a, who, name, q.Role, q.Wish)
+		return authority.MayGive(a, who, name, q.Role, q.Request)
 	case opToken:
-		return authority.MayGive(a, who, name, q.Role, authority.Wish{})
+		return authority.MayGive(a, who, name, q.Role, authority.IdentityRequest{})
 	case opRevoke:
 		return authority.MayRevoke(a, who, name)
 	case opPolicy, opRotate, opMember:
@@ -381,10 +381,10 @@ func (d *Desk) may(who, name identity.Name, q *ask) error {
 	return a.May(who, transfer.AuthEnrol)
 }
 
-// asks returns the asker of a question, by the token in the subject. All queue managers share one token, so their
+// askerOf returns the asker of a question, by the token in the subject. All queue managers share one token, so their
 // question has the name. That name only allows the queue manager to renew the signatures of its keys and to read the
 // trust document.
-func asks(network, token string, q *ask) (who identity.Name, err error) {
+func askerOf(network, token string, q *ask) (who identity.Name, err error) {
 	if token != wire.Manager || q.Op != opRenew && q.Op != opTrust {
 		if who, err = identity.OfToken(network, token); err == nil && transfer.AgentName(who.Name).Stream() && q.Op != opTrust {
 			err = transfer.Errorf(transfer.KindDenied, "%s is a pipe, and asks the authority for the trust document alone", who.Name)
@@ -409,13 +409,13 @@ func (a *answer) grant() identity.Grant {
 	return g
 }
 
-// An Asker asks the authority over a connection to the network.
-type Asker struct{ Conn *qmgr.Conn }
+// A Client asks the authority over a connection to the network.
+type Client struct{ Conn *qmgr.Conn }
 
 // askTime is how long the authority may take to answer.
 const askTime = 10 * time.Second
 
-func (a Asker) ask(ctx context.Context, q ask) (r reply, err error) {
+func (a Client) ask(ctx context.Context, q ask) (r reply, err error) {
 	q.V = 1
 	now, self := time.Now(), a.Conn.Identity()
 	if q.Op.signed() {
@@ -453,12 +453,12 @@ func (r reply) grant() (g identity.Grant, err error) {
 }
 
 // Renew has an identity renewed that connects as itself.
-func (a Asker) Renew(ctx context.Context, i *identity.Identity) error {
-	w, err := authority.WishOf(i.Keys())
+func (a Client) Renew(ctx context.Context, i *identity.Identity) error {
+	w, err := authority.IdentityRequestOf(i.Keys())
 	if err != nil {
 		return err
 	}
-	r, err := a.ask(ctx, ask{Op: opRenew, Name: i.Name().String(), Wish: w})
+	r, err := a.ask(ctx, ask{Op: opRenew, Name: i.Name().String(), Request: w})
 	if err != nil {
 		return err
 	}
@@ -471,8 +471,8 @@ func (a Asker) Renew(ctx context.Context, i *identity.Identity) error {
 
 // Enrol has an identity issued for a wish, where the asker may enrol. A name that has other
 // keys is an error of KindConflict, unless anew says that they are to be revoked.
-func (a Asker) Enrol(ctx context.Context, name identity.Name, role roles.Role, w authority.Wish, anew bool) (identity.Grant, error) {
-	r, err := a.ask(ctx, ask{Op: opEnrol, Name: name.String(), Role: role, Wish: w, Anew: anew})
+func (a Client) Enrol(ctx context.Context, name identity.Name, role roles.Role, w authority.IdentityRequest, anew bool) (identity.Grant, error) {
+	r, err := a.ask(ctx, ask{Op: opEnrol, Name: name.String(), Role: role, Request: w, Anew: anew})
 	if err != nil {
 		return identity.Grant{}, err
 	}
@@ -480,61 +480,61 @@ func (a Asker) Enrol(ctx context.Context, name identity.Name, role roles.Role, w
 }
 
 // NewToken has a token made and returns it as the line that a joiner is given.
-func (a Asker) NewToken(ctx context.Context, name identity.Name, role roles.Role, ttl time.Duration) (string, error) {
+func (a Client) NewToken(ctx context.Context, name identity.Name, role roles.Role, ttl time.Duration) (string, error) {
 	r, err := a.ask(ctx, ask{Op: opToken, Name: name.String(), Role: role, TTL: ttl})
 	return r.Token, err
 }
 
 // DropToken takes tokens back, by the first digits of a hash or by a name, and says how many.
-func (a Asker) DropToken(ctx context.Context, which string) (int, error) {
+func (a Client) DropToken(ctx context.Context, which string) (int, error) {
 	r, err := a.ask(ctx, ask{Op: opDrop, Which: which})
 	return r.Dropped, err
 }
 
 // Revoke revokes the keys that were issued to a name.
-func (a Asker) Revoke(ctx context.Context, name identity.Name) error {
+func (a Client) Revoke(ctx context.Context, name identity.Name) error {
 	_, err := a.ask(ctx, ask{Op: opRevoke, Name: name.String()})
 	return err
 }
 
 // RemoveMember takes a queue manager that is not running out of its cluster.
-func (a Asker) RemoveMember(ctx context.Context, name string) error {
+func (a Client) RemoveMember(ctx context.Context, name string) error {
 	_, err := a.ask(ctx, ask{Op: opMember, Which: name})
 	return err
 }
 
 // Tokens lists the tokens that are open.
-func (a Asker) Tokens(ctx context.Context) ([]authority.OpenToken, error) {
+func (a Client) Tokens(ctx context.Context) ([]authority.OpenToken, error) {
 	r, err := a.ask(ctx, ask{Op: opTokens})
 	return r.Tokens, err
 }
 
 // Identities lists the issued identities.
-func (a Asker) Identities(ctx context.Context) ([]authority.Issued, error) {
+func (a Client) Identities(ctx context.Context) ([]authority.Issued, error) {
 	r, err := a.ask(ctx, ask{Op: opIdentities})
 	return r.Identities, err
 }
 
 // SetPolicy replaces the rules of the network.
-func (a Asker) SetPolicy(ctx context.Context, rules []byte) error {
+func (a Client) SetPolicy(ctx context.Context, rules []byte) error {
 	_, err := a.ask(ctx, ask{Op: opPolicy, Policy: rules})
 	return err
 }
 
 // Rotate has the authority begin to sign with new keys.
-func (a Asker) Rotate(ctx context.Context) error {
+func (a Client) Rotate(ctx context.Context) error {
 	_, err := a.ask(ctx, ask{Op: opRotate})
 	return err
 }
 
 // Rules is the rules document, where the asker may see the rules.
-func (a Asker) Rules(ctx context.Context) ([]byte, error) {
+func (a Client) Rules(ctx context.Context) ([]byte, error) {
 	r, err := a.ask(ctx, ask{Op: opRules})
 	return r.Trust, err
 }
 
 // Test has questions decided by the rules, each in its place.
-func (a Asker) Test(ctx context.Context, all []Question) ([]Decision, error) {
+func (a Client) Test(ctx context.Context, all []Question) ([]Decision, error) {
 	r, err := a.ask(ctx, ask{Op: opTest, Questions: all})
 	if err == nil && len(r.Decisions) != len(all) {
 		err = transfer.Errorf(transfer.KindVersion, "the authority has answered %d of %d questions", len(r.Decisions), len(all))
@@ -543,7 +543,7 @@ func (a Asker) Test(ctx context.Context, all []Question) ([]Decision, error) {
 }
 
 // Trust is the document that the asker keeps, as the authority has signed it last.
-func (a Asker) Trust(ctx context.Context) ([]byte, error) {
+func (a Client) Trust(ctx context.Context) ([]byte, error) {
 	q := ask{Op: opTrust}
 	if i := a.Conn.Identity(); i != nil {
 		q.Name = i.Name().String()

@@ -43,8 +43,8 @@ type UpAnswer struct {
 // maxUpQuestion bounds a question, in bytes.
 const maxUpQuestion = 4 << 10
 
-// A Desk answers for the process of `ferry up`.
-type Desk struct {
+// A Responder answers for the process of `ferry up`.
+type Responder struct {
 	conn  *qmgr.Conn
 	links *channel.Channels
 	rules func() (*trust.Document, error) // nil: no rules, and all changes are allowed
@@ -53,17 +53,17 @@ type Desk struct {
 	away  atomic.Pointer[error]           // why coordination does not run, though it is to
 }
 
-// OpenDesk answers for as long as the connection is there.
-func OpenDesk(conn *qmgr.Conn, links *channel.Channels, rules func() (*trust.Document, error), names []string) (*Desk, error) {
-	d := &Desk{conn: conn, links: links, rules: rules, ready: map[string]*atomic.Bool{}}
+// OpenResponder answers for as long as the connection is there.
+func OpenResponder(conn *qmgr.Conn, links *channel.Channels, rules func() (*trust.Document, error), names []string) (*Responder, error) {
+	d := &Responder{conn: conn, links: links, rules: rules, ready: map[string]*atomic.Bool{}}
 	for _, n := range names {
 		d.ready[n] = new(atomic.Bool)
 	}
-	_, err := conn.Subscribe(wire.AllAsks(wire.Up), d.asked)
+	_, err := conn.Subscribe(wire.AllAsks(wire.Up), d.handle)
 	return d, err
 }
 
-func (d *Desk) asked(m qmgr.Message) {
+func (d *Responder) handle(m qmgr.Message) {
 	if m.Reply == "" {
 		return
 	}
@@ -88,10 +88,10 @@ func (d *Desk) asked(m qmgr.Message) {
 }
 
 // Begin says that coordination has been started, or is not to be.
-func (d *Desk) Begin() { d.begun.Store(true) }
+func (d *Responder) Begin() { d.begun.Store(true) }
 
 // Tell sets the reason why coordination does not run; nil: it runs.
-func (d *Desk) Tell(why error) {
+func (d *Responder) Tell(why error) {
 	if why == nil {
 		d.away.Store(nil)
 		return
@@ -100,7 +100,7 @@ func (d *Desk) Tell(why error) {
 }
 
 // change does the change that a question asks for, if the rules allow the asker to make it.
-func (d *Desk) change(asker string, question []byte) error {
+func (d *Responder) change(asker string, question []byte) error {
 	var q UpQuestion
 	if err := json.Unmarshal(question, &q); err != nil || q.V != 1 || len(question) > maxUpQuestion {
 		return transfer.Errorf(transfer.KindVersion, "a question of %s to `ferry up` cannot be read", asker)
@@ -119,7 +119,7 @@ func (d *Desk) change(asker string, question []byte) error {
 	return transfer.Errorf(transfer.KindVersion, "`ferry up` knows no %.40q", q.Op)
 }
 
-func (d *Desk) mayChange(asker string) error {
+func (d *Responder) mayChange(asker string) error {
 	doc, err := d.rules()
 	if err != nil || doc == nil {
 		return err

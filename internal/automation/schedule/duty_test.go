@@ -22,10 +22,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// A world is an agent with a keeper of schedules. Transfers that the agent has accepted are durable.
+// A world is an agent with the duty of schedules. Transfers that the agent has accepted are durable.
 type world struct {
 	*dutytest.Agent
-	k        *keeper
+	k        *scheduleDuty
 	accepted map[transfer.ID]string // the hash of each request
 	ran      map[string][]time.Time // by the schedule: the times of the occurrences that were accepted
 
@@ -65,7 +65,7 @@ func (w *world) start() {
 		}
 		return &transfer.Progress{ID: id, State: cmp.Or(w.states[id], transfer.Successful)}, nil
 	}
-	w.k = newKeeper(d)
+	w.k = newDuty(d)
 	w.k.begin()
 }
 
@@ -109,17 +109,17 @@ func (w *world) submitted(principal string, q *transfer.Request) error {
 	return nil
 }
 
-// pass has the keeper do the steps that are due; false: it crashed.
+// pass has the duty do the steps that are due; false: it crashed.
 func (w *world) pass() bool {
-	return dutytest.Outlives(func() {
+	return dutytest.RunsToEnd(func() {
 		w.k.claim(false)
 		w.k.submit(w.T.Context())
 	})
 }
 
-// next is when the keeper has to do something next.
+// next is when the duty has to do something next.
 func (w *world) next() (at time.Time) {
-	for _, due := range w.k.agenda {
+	for _, due := range w.k.dueTimes {
 		if at.IsZero() || due.Before(at) {
 			at = due
 		}
@@ -127,7 +127,7 @@ func (w *world) next() (at time.Time) {
 	return at
 }
 
-// until passes the time up to an hour, and has the keeper do each step when it is due.
+// until passes the time up to an hour, and has the duty do each step when it is due.
 func (w *world) until(end time.Time) {
 	for {
 		for !w.pass() {
@@ -155,7 +155,7 @@ func (w *world) command(who string, kind wire.Kind, body any) (answer any, err e
 	return answer, err
 }
 
-func (w *world) put(who, name, missed string, words Words) error {
+func (w *world) put(who, name, missed string, words PlanText) error {
 	p, err := words.Plan(w.Clock.At, here)
 	if err != nil {
 		w.T.Fatal(err)
@@ -181,7 +181,7 @@ func TestAYear(t *testing.T) {
 			w := newWorld(t, "2026-01-01T12:00:00Z")
 			end := w.Clock.At.AddDate(1, 0, 0)
 			want := map[string][]time.Time{}
-			for name, words := range map[string]Words{
+			for name, words := range map[string]PlanText{
 				"berlin": {At: "02:30", Every: "1d"}, "berlin-hours": {At: "00:30", Every: "2h"}, "new-york": {At: "01:30", Every: "1d", Zone: "America/New_York"},
 				"new-york-2": {At: "02:15", Every: "1d", Zone: "America/New_York"}, "lord-howe": {At: "01:45", Every: "1d", Zone: "Australia/Lord_Howe"},
 				"weekly": {At: "2026-01-04T02:00", Every: "1w"}, "monthly": {At: "2026-01-31T02:59", Every: "1mo"}, "some": {At: "+5h", Every: "3h", Count: 100},
@@ -242,19 +242,19 @@ func TestDown(t *testing.T) {
 		ran    int
 	}{{MissedOnce, 1}, {MissedSkip, 0}} {
 		w := newWorld(t, "2026-01-01T12:00:00Z")
-		w.Must(w.put("ann", "minutes", c.missed, Words{At: "+1m", Every: "1m"}))
-		w.Must(w.put("ann", "hour", c.missed, Words{At: "+1h"}))
+		w.Must(w.put("ann", "minutes", c.missed, PlanText{At: "+1m", Every: "1m"}))
+		w.Must(w.put("ann", "hour", c.missed, PlanText{At: "+1h"}))
 		w.Clock.At = w.Clock.At.AddDate(0, 0, 7).Add(30 * time.Second)
 		w.start()
 		w.pass()
 		if n, h := len(w.ran["minutes"]), len(w.ran["hour"]); n != c.ran || h != c.ran {
 			t.Errorf("%s: after a week %d run of those for each minute, and %d of the one", c.missed, n, h)
 		}
-		p := w.show("minutes").Past
+		p := w.show("minutes").Results
 		if len(p) != c.ran+1 || p[0].Missed+int64(c.ran) != 7*24*60 {
 			t.Errorf("%s: on record is %+v", c.missed, p)
 		}
-		if s := w.show("hour"); s.Ended.IsZero() || len(s.Past) != 1 {
+		if s := w.show("hour"); s.Ended.IsZero() || len(s.Results) != 1 {
 			t.Errorf("%s: the one is %+v", c.missed, s)
 		}
 		w.until(w.Clock.At.Add(10 * time.Minute))
@@ -271,7 +271,7 @@ func TestDown(t *testing.T) {
 // agent was down.
 func TestTheClockIsSet(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.Must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
+	w.Must(w.put("ann", "minutes", MissedOnce, PlanText{At: "+1m", Every: "1m"}))
 	w.until(w.Clock.At.Add(10 * time.Minute))
 	w.Clock.At = w.Clock.At.Add(-time.Hour)
 	w.pass()
@@ -295,7 +295,7 @@ func TestTheClockIsSet(t *testing.T) {
 func TestTheClockIsPutBackBeforeTheRunBegan(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Clock.At = w.Clock.At.Add(-time.Hour)
-	w.Must(w.put("ann", "minutes", MissedSkip, Words{At: "+1m", Every: "1m"}))
+	w.Must(w.put("ann", "minutes", MissedSkip, PlanText{At: "+1m", Every: "1m"}))
 	w.until(w.Clock.At.Add(10 * time.Minute))
 	if n := len(w.ran["minutes"]); n != 10 {
 		t.Errorf("%d have run, not 10", n)
@@ -305,7 +305,7 @@ func TestTheClockIsPutBackBeforeTheRunBegan(t *testing.T) {
 // A claim from before the clock was put back gets another ID, when the agent refuses that of the future.
 func TestAnIDFromTheFuture(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.Must(w.put("ann", "once", MissedOnce, Words{At: "+1m"}))
+	w.Must(w.put("ann", "once", MissedOnce, PlanText{At: "+1m"}))
 	w.answer = func(_ string, q *transfer.Request) error {
 		if q.ID.Time().Sub(w.Clock.At) > time.Hour {
 			return transfer.Errorf(transfer.KindClock, "it is from the future")
@@ -325,7 +325,7 @@ func TestAnIDFromTheFuture(t *testing.T) {
 // An occurrence that is refused is on record, and the next one is submitted.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.Must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
+	w.Must(w.put("ann", "minutes", MissedOnce, PlanText{At: "+1m", Every: "1m"}))
 	kinds := []transfer.Kind{transfer.KindDenied, transfer.KindUsage, transfer.KindConflict}
 	left := slices.Clone(kinds)
 	w.answer = func(principal string, q *transfer.Request) error {
@@ -340,7 +340,7 @@ func TestRefused(t *testing.T) {
 		return transfer.Errorf(kind, "no")
 	}
 	w.until(w.Clock.At.Add(5 * time.Minute))
-	past := w.show("minutes").Past
+	past := w.show("minutes").Results
 	if len(w.ran["minutes"]) != 2 || len(past) != 5 {
 		t.Fatalf("ran %v, on record %+v", w.ran, past)
 	}
@@ -360,8 +360,8 @@ func TestRefused(t *testing.T) {
 func TestBusy(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.overlap = true
-	w.Must(w.put("ann", "a", MissedSkip, Words{At: "+2m", Every: "1m"}))
-	w.Must(w.put("ann", "b", MissedSkip, Words{At: "+1m", Every: "1h"}))
+	w.Must(w.put("ann", "a", MissedSkip, PlanText{At: "+2m", Every: "1m"}))
+	w.Must(w.put("ann", "b", MissedSkip, PlanText{At: "+1m", Every: "1h"}))
 	full := true
 	var order []string
 	w.answer = func(_ string, q *transfer.Request) error {
@@ -405,8 +405,8 @@ func TestBusy(t *testing.T) {
 // Another kind of failure of one schedule does not delay other schedules.
 func TestOneThatFails(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.Must(w.put("ann", "a", MissedSkip, Words{At: "+1m"}))
-	w.Must(w.put("ann", "b", MissedSkip, Words{At: "+1m"}))
+	w.Must(w.put("ann", "a", MissedSkip, PlanText{At: "+1m"}))
+	w.Must(w.put("ann", "b", MissedSkip, PlanText{At: "+1m"}))
 	w.answer = func(_ string, q *transfer.Request) error {
 		if q.Job == "a" {
 			return fmt.Errorf("the disk is on fire")
@@ -429,7 +429,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%s: %v, not %s", what, err, kind)
 		}
 	}
-	daily := Words{At: "02:30", Every: "1d"}
+	daily := PlanText{At: "02:30", Every: "1d"}
 	refused("eve makes one", w.put("eve", "x", MissedOnce, daily), transfer.KindDenied)
 	refused("sam makes one", w.put("sam", "x", MissedOnce, daily), transfer.KindDenied)
 	w.Must(w.put("bob", "nightly", MissedOnce, daily))
@@ -437,7 +437,7 @@ func TestOwners(t *testing.T) {
 	refused("ann makes it", w.put("ann", "nightly", MissedOnce, daily), transfer.KindConflict)
 	refused("a name", w.put("ann", "a/b", MissedOnce, daily), transfer.KindUsage)
 	refused("a policy", w.put("ann", "a", "twice", daily), transfer.KindUsage)
-	w.Must(w.put("ann", "other", MissedOnce, Words{At: "+1m"}))
+	w.Must(w.put("ann", "other", MissedOnce, PlanText{At: "+1m"}))
 
 	names := func(who string) (all string) {
 		l, err := w.k.list(duty.Caller{Origin: word.Origin{Principal: who}}, wire.Marshal(Page{}))
@@ -458,7 +458,7 @@ func TestOwners(t *testing.T) {
 		t.Errorf("the request is shown as %+v", q)
 	}
 
-	p, err := Words{At: "03:30", Every: "1d"}.Plan(w.Clock.At, here)
+	p, err := PlanText{At: "03:30", Every: "1d"}.Plan(w.Clock.At, here)
 	w.Must(err)
 	_, err = w.command("ann", CommandPut, Put{Name: "nightly", Plan: p, Missed: MissedOnce, Request: sample(), Redefine: true})
 	refused("ann redefines bob's", err, transfer.KindConflict)
@@ -473,7 +473,7 @@ func TestOwners(t *testing.T) {
 	refused("one of another agent", err, transfer.KindUsage)
 
 	w.until(w.Clock.At.Add(2 * time.Minute)) // "other" ends, and its name is free
-	w.Must(w.put("bob", "other", MissedOnce, Words{At: "+1m"}))
+	w.Must(w.put("bob", "other", MissedOnce, PlanText{At: "+1m"}))
 	_, err = w.command("ann", CommandRemove, Named{Name: "other"})
 	w.Must(err)
 	_, err = w.command("ann", CommandRemove, Named{Name: "other"})
@@ -495,12 +495,12 @@ func TestOwners(t *testing.T) {
 func TestRemovedWhileItWaits(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.answer = func(string, *transfer.Request) error { return transfer.Errorf(transfer.KindBusy, "later") }
-	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
-	w.Must(w.put("ann", "ab", MissedOnce, Words{At: "+1m", Every: "1h"}))
+	w.Must(w.put("ann", "a", MissedOnce, PlanText{At: "+1m", Every: "1h"}))
+	w.Must(w.put("ann", "ab", MissedOnce, PlanText{At: "+1m", Every: "1h"}))
 	w.until(w.Clock.At.Add(time.Minute))
 	_, err := w.command("ann", CommandRemove, Named{Name: "a"})
 	w.Must(err)
-	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
+	w.Must(w.put("ann", "a", MissedOnce, PlanText{At: "+1h"}))
 	if page, err := w.k.page(""); err != nil || len(page) != 1 || page[0].Name != "ab" {
 		t.Errorf("%d claims are left, %v", len(page), err)
 	}
@@ -515,14 +515,14 @@ func TestRemovedWhileItWaits(t *testing.T) {
 // the new one.
 func TestRedefinedWhileItIsSubmitted(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
+	w.Must(w.put("ann", "a", MissedOnce, PlanText{At: "+1m", Every: "1h"}))
 	w.after = func() {
 		_, err := w.command("ann", CommandRemove, Named{Name: "a"})
 		w.Must(err)
-		w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1h"}))
+		w.Must(w.put("ann", "a", MissedOnce, PlanText{At: "+1h"}))
 	}
 	w.until(w.Clock.At.Add(time.Minute))
-	if s := w.show("a"); len(w.ran["a"]) != 1 || s.Waiting != 0 || len(s.Past) != 0 || s.Done != 0 {
+	if s := w.show("a"); len(w.ran["a"]) != 1 || s.Waiting != 0 || len(s.Results) != 0 || s.Done != 0 {
 		t.Errorf("%v have run, and the new one is %+v", w.ran, s)
 	}
 }
@@ -530,21 +530,21 @@ func TestRedefinedWhileItIsSubmitted(t *testing.T) {
 // An agent keeps so many schedules, and forgets those that have ended first.
 func TestMany(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.Must(w.put("ann", "first", MissedOnce, Words{At: "+1m"}))
+	w.Must(w.put("ann", "first", MissedOnce, PlanText{At: "+1m"}))
 	w.until(w.Clock.At.Add(2 * time.Minute))
-	w.Must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
+	w.Must(w.put("ann", "n", MissedOnce, PlanText{At: "+24h"}))
 	w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
 		d := drawerOf(tx)
 		s, err := d.Load("n")
 		for n := 2; n < MaxSchedules && err == nil; n++ {
 			s.Name, s.Principal = fmt.Sprintf("n%04d", n), fmt.Sprintf("user%d", n)
-			s.Past = []Past{{Error: transfer.Errorf(transfer.KindDenied, "%s", strings.Repeat("no", maxReason/2))}}
+			s.Results = []Past{{Error: transfer.Errorf(transfer.KindDenied, "%s", strings.Repeat("no", maxReason/2))}}
 			err = d.Save(s)
 		}
 		return err
 	}))
-	w.Must(w.put("bob", "one", MissedOnce, Words{At: "+24h"}))
-	if err := w.put("carl", "two", MissedOnce, Words{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
+	w.Must(w.put("bob", "one", MissedOnce, PlanText{At: "+24h"}))
+	if err := w.put("carl", "two", MissedOnce, PlanText{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
 		t.Errorf("one too many: %v", err)
 	}
 	seen := map[string]bool{}
@@ -572,9 +572,9 @@ func TestMany(t *testing.T) {
 // A schedule in the place of an ended one counts in its maker's share.
 func TestTheShareCountsNamesThatAreTakenAgain(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
-	w.Must(w.put("ann", "first", MissedOnce, Words{At: "+1m"}))
+	w.Must(w.put("ann", "first", MissedOnce, PlanText{At: "+1m"}))
 	w.until(w.Clock.At.Add(2 * time.Minute))
-	w.Must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
+	w.Must(w.put("ann", "n", MissedOnce, PlanText{At: "+24h"}))
 	w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
 		d := drawerOf(tx)
 		s, err := d.Load("n")
@@ -584,16 +584,16 @@ func TestTheShareCountsNamesThatAreTakenAgain(t *testing.T) {
 		}
 		return err
 	}))
-	if err := w.put("ann", "second", MissedOnce, Words{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
+	if err := w.put("ann", "second", MissedOnce, PlanText{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
 		t.Errorf("one too many: %v", err)
 	}
-	if err := w.put("ann", "first", MissedOnce, Words{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
+	if err := w.put("ann", "first", MissedOnce, PlanText{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
 		t.Errorf("one too many in the place of one that has ended: %v", err)
 	}
 	if w.show("first").Ended.IsZero() {
 		t.Error("the one that has ended is gone")
 	}
-	w.Must(w.put("bob", "first", MissedOnce, Words{At: "+24h"}))
+	w.Must(w.put("bob", "first", MissedOnce, PlanText{At: "+24h"}))
 }
 
 // Run does all of that by itself, on the clock of the host.
@@ -616,7 +616,7 @@ func TestRun(t *testing.T) {
 		}
 		go func() { w.k.Run(ctx); close(done) }()
 		synctest.Wait()
-		p, err := Words{At: "+90s", Every: "1h", Count: 2}.Plan(began, here)
+		p, err := PlanText{At: "+90s", Every: "1h", Count: 2}.Plan(began, here)
 		w.Must(err)
 		c := w.k.Commands()[CommandPut]
 		w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
@@ -634,7 +634,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestWordsAndPlan(t *testing.T) {
-	p := Put{Name: "x", Missed: MissedOnce, Request: sample(), Words: &Words{At: "21:00"}, Plan: Plan{Zone: "UTC"}}
+	p := Put{Name: "x", Missed: MissedOnce, Request: sample(), PlanText: &PlanText{At: "21:00"}, Plan: Plan{Zone: "UTC"}}
 	if _, err := ParsePut(wire.Marshal(p)); transfer.KindOf(err) != transfer.KindMalformed {
 		t.Errorf("with words and a plan: %v", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A book is the part of the ledger for one monitor: its record, its counts, its history and its triggers.
-type book struct {
-	desk *duty.Desk
+// A monitorEntries is the part of the ledger for one monitor: its record, its counts, its history and its triggers.
+type monitorEntries struct {
+	desk *duty.Services
 	name string
 }
 
@@ -30,12 +30,12 @@ type trigger struct {
 }
 
 // load reads the record of the monitor, or nil if it has been removed.
-func (b *book) load() (*record, error) {
+func (b *monitorEntries) load() (*record, error) {
 	return ledger.Read(b.desk.Ledger, func(t *ledger.Tx) (*record, error) { return drawerOf(t).Load(b.name) })
 }
 
 // unchanged returns errChanged if the monitor is not that of a record any more.
-func (b *book) unchanged(d drawer, rec *record) error {
+func (b *monitorEntries) unchanged(d drawer, rec *record) error {
 	now, err := d.Load(b.name)
 	if err == nil && (now == nil || now.Generation != rec.Generation) {
 		err = errChanged
@@ -44,7 +44,7 @@ func (b *book) unchanged(d drawer, rec *record) error {
 }
 
 // status reads the counts.
-func (b *book) status() (Status, error) {
+func (b *monitorEntries) status() (Status, error) {
 	return ledger.Read(b.desk.Ledger, func(t *ledger.Tx) (st Status, err error) {
 		st, _, err = load[Status](drawerOf(t), statusKey(b.name))
 		return st, err
@@ -52,10 +52,12 @@ func (b *book) status() (Status, error) {
 }
 
 // history returns a cursor before the first file.
-func (b *book) history() *cursor { return &cursor{l: b.desk.Ledger, prefix: historyPrefix(b.name)} }
+func (b *monitorEntries) history() *cursor {
+	return &cursor{l: b.desk.Ledger, prefix: historyPrefix(b.name)}
+}
 
 // entryOf returns the present entry of a file, or nil if the history has none.
-func (b *book) entryOf(key string) (e *entry, err error) {
+func (b *monitorEntries) entryOf(key string) (e *entry, err error) {
 	err = b.desk.Ledger.View(func(t *ledger.Tx) error {
 		data := drawerOf(t).Get(historyPrefix(b.name) + key)
 		if data == nil {
@@ -70,7 +72,7 @@ func (b *book) entryOf(key string) (e *entry, err error) {
 
 // record stores results of a poll in one transaction: changes of the history, the triggers to be submitted, with their
 // IDs, and the refused ones. rec is the record that the poll is for.
-func (b *book) record(rec *record, marks []known, triggers []*trigger) error {
+func (b *monitorEntries) record(rec *record, marks []known, triggers []*trigger) error {
 	return b.desk.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		if err := b.unchanged(d, rec); err != nil {
@@ -100,7 +102,7 @@ func (b *book) record(rec *record, marks []known, triggers []*trigger) error {
 
 // recordMark changes an entry of the history. If another trigger, or the end of a transfer, has changed the entry since
 // it was read, that change stays.
-func (b *book) recordMark(d drawer, e *known) error {
+func (b *monitorEntries) recordMark(d drawer, e *known) error {
 	key := historyPrefix(b.name) + e.key
 	data := d.Get(key)
 	if data == nil {
@@ -119,7 +121,7 @@ func (b *book) recordMark(d drawer, e *known) error {
 	return d.Put(key, is.encode())
 }
 
-func (b *book) recordTrigger(t *ledger.Tx, rec *record, st *Status, tr *trigger) error {
+func (b *monitorEntries) recordTrigger(t *ledger.Tx, rec *record, st *Status, tr *trigger) error {
 	d := drawerOf(t)
 	st.Triggers++
 	st.Files += uint64(len(tr.files))
@@ -148,7 +150,7 @@ func (b *book) recordTrigger(t *ledger.Tx, rec *record, st *Status, tr *trigger)
 }
 
 // follow registers a trigger's files for Follow.
-func (b *book) follow(d drawer, tr *trigger) error {
+func (b *monitorEntries) follow(d drawer, tr *trigger) error {
 	if len(tr.files) == 0 || !tr.files[0].isFile() {
 		return nil
 	}
@@ -157,7 +159,7 @@ func (b *book) follow(d drawer, tr *trigger) error {
 }
 
 // refuse records that a trigger will not be submitted.
-func (b *book) refuse(t *ledger.Tx, principal string, st *Status, l *Logged, why error) error {
+func (b *monitorEntries) refuse(t *ledger.Tx, principal string, st *Status, l *Logged, why error) error {
 	st.Refused++
 	l.State, l.Error = StateRefused, transfer.AsError(why)
 	text := "monitor " + b.name + " submits nothing for " + l.File.String() + ": " + l.Error.Error()
@@ -171,7 +173,7 @@ func (b *book) refuse(t *ledger.Tx, principal string, st *Status, l *Logged, why
 const maxNote = 8 << 10
 
 // log stores a trigger for display, and removes the one that is too old.
-func (b *book) log(d drawer, l *Logged) error {
+func (b *monitorEntries) log(d drawer, l *Logged) error {
 	if l.N > maxLogged {
 		if err := d.Delete(numbered(logPrefix(b.name), l.N-maxLogged)); err != nil {
 			return err
@@ -181,7 +183,7 @@ func (b *book) log(d drawer, l *Logged) error {
 }
 
 // fired records whether the condition nomatch has triggered. rec is the record that the poll is for.
-func (b *book) fired(rec *record, has bool) error {
+func (b *monitorEntries) fired(rec *record, has bool) error {
 	return b.desk.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		if err := b.unchanged(d, rec); err != nil {

@@ -16,14 +16,14 @@ func questionOf(member string, o op, n int) qmgr.Message {
 
 // Members take turns, and administration comes before renewals. One member has a bounded number of questions.
 func TestMembersTakeTurns(t *testing.T) {
-	q := newTurns()
+	q := newQuestionQueue()
 	taken := 0
-	for n := range 10 * deskOfOne {
+	for n := range 10 * maxPerMember {
 		if q.add(questionOf("eve", opRenew, n)) {
 			taken++
 		}
 	}
-	if taken != deskOfOne {
+	if taken != maxPerMember {
 		t.Errorf("%d questions of eve wait", taken)
 	}
 	for _, m := range []qmgr.Message{questionOf("bob", opTrust, 0), questionOf("bob", opRenew, 1), questionOf("root", opRevoke, 0)} {
@@ -56,18 +56,18 @@ func TestMembersTakeTurns(t *testing.T) {
 
 // A member that asks for administration without end does not hold up renewals.
 func TestRenewalsComeBesideAdministration(t *testing.T) {
-	q := newTurns()
-	for n := range deskOfOne {
+	q := newQuestionQueue()
+	for n := range maxPerMember {
 		q.add(questionOf("eve", opRevoke, n))
 	}
 	q.add(questionOf("bob", opRenew, 0))
-	for n := range deskOfOne {
+	for n := range maxPerMember {
 		m, _ := q.next()
 		q.done(m)
 		if wire.LastToken(m.Subject) == "bob" {
 			return
 		}
-		q.add(questionOf("eve", opRevoke, deskOfOne+n))
+		q.add(questionOf("eve", opRevoke, maxPerMember+n))
 	}
-	t.Errorf("%d questions of eve come before the renewal of bob", deskOfOne)
+	t.Errorf("%d questions of eve come before the renewal of bob", maxPerMember)
 }

@@ -57,8 +57,8 @@ type root struct {
 	id   DirID                  // of dir
 }
 
-// lies returns the path of the root, links resolved.
-func (r *root) lies() string {
+// realPath returns the path of the root, links resolved.
+func (r *root) realPath() string {
 	if real := r.real.Load(); real != nil {
 		return *real
 	}
@@ -186,7 +186,7 @@ func (r *root) mayWrite() error {
 func (f *Roots) enter(r *root) error {
 
 	r.mu.RLock()
-	err := f.leads(r.path, r.lies(), r.id)
+	err := f.checkLeads(r.path, r.realPath(), r.id)
 	r.mu.RUnlock()
 	if err == nil {
 		return nil
@@ -194,7 +194,7 @@ func (f *Roots) enter(r *root) error {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.leads(r.path, r.lies(), r.id) == nil {
+	if f.checkLeads(r.path, r.realPath(), r.id) == nil {
 		return nil // another goroutine has found it
 	}
 	if err := f.replacement(r); err != nil {
@@ -221,7 +221,7 @@ func (f *Roots) replacement(r *root) error {
 
 	if !r.spec.Mounted {
 		if st.Dev != r.id.Dev {
-			return away(r, "another file system is there than when the agent started", "mount the former file system, or start the agent again to use the present one")
+			return rootAway(r, "another file system is there than when the agent started", "mount the former file system, or start the agent again to use the present one")
 		}
 		return nil
 	}
@@ -236,7 +236,7 @@ func (f *Roots) replacement(r *root) error {
 	}
 
 	if !is {
-		return away(r, "no file system is mounted there", "mount it")
+		return rootAway(r, "no file system is mounted there", "mount it")
 	}
 	return nil
 }
@@ -247,11 +247,11 @@ func unopened(r *root, err error, hint string) error {
 	if passing := PassingError(transfer.Path(r.path), "opened", err); passing != nil {
 		return passing
 	}
-	return away(r, Reason(err), hint)
+	return rootAway(r, Reason(err), hint)
 }
 
-// away returns the reason why transfers beneath a root wait.
-func away(r *root, why, hint string) *transfer.Error {
+// rootAway returns the reason why transfers beneath a root wait.
+func rootAway(r *root, why, hint string) *transfer.Error {
 	return transfer.Errorf(transfer.KindBusy, "root %s is away: %s", transfer.Path(r.path), why).
 		WithHint(hint + "; the transfer goes on by itself")
 }
@@ -265,27 +265,27 @@ func (f *Roots) Ready(at transfer.Resolution) error {
 	return f.enter(l.root)
 }
 
-// leads returns nil if a path, and the real path at the time of opening, still lead to that directory: the real path
+// checkLeads returns nil if a path, and the real path at the time of opening, still lead to that directory: the real path
 // without any link.
-func (f *Roots) leads(path, real string, id DirID) error {
+func (f *Roots) checkLeads(path, real string, id DirID) error {
 	st, err := f.disk.Trace(real, false)
 	if err == nil && st.DirID() == id && real != path {
 		st, err = f.disk.Trace(path, true)
 	}
 	if err == nil && st.DirID() != id {
-		err = ErrElsewhere
+		err = ErrPathMoved
 	}
 	return err
 }
 
-// ErrElsewhere says that another directory has the path of an open one.
-var ErrElsewhere = errors.New("its path leads to another directory")
+// ErrPathMoved says that another directory has the path of an open one.
+var ErrPathMoved = errors.New("its path leads to another directory")
 
-// Stands returns nil if a directory's path leads to it. If the path leads elsewhere, the error is a *MovedError. If
+// CheckPath returns nil if a directory's path leads to it. If the path leads elsewhere, the error is a *MovedError. If
 // that cannot be known now, the error waits because the root is away, or is the operating system's.
-func (f *Roots) Stands(d *Dir) error {
+func (f *Roots) CheckPath(d *Dir) error {
 
-	err := f.leads(d.path, d.real, d.id)
+	err := f.checkLeads(d.path, d.real, d.id)
 	if err == nil {
 		return nil
 	}
@@ -294,7 +294,7 @@ func (f *Roots) Stands(d *Dir) error {
 		return away
 	}
 
-	if errors.Is(err, ErrElsewhere) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+	if errors.Is(err, ErrPathMoved) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 		return &MovedError{d.path, err}
 	}
 	return err
@@ -317,8 +317,8 @@ func (e *MovedError) NotYet() *transfer.Error {
 	return Wrap(transfer.KindMoved, e, "", "%s", e.Error())
 }
 
-// Away returns the error of an item with a directory that was moved when the item had its name, or may have had it.
-func (e *MovedError) Away(p transfer.Path) *transfer.Error {
+// NameLost returns the error of an item with a directory that was moved when the item had its name, or may have had it.
+func (e *MovedError) NameLost(p transfer.Path) *transfer.Error {
 	return Wrap(transfer.KindMoved, e, "look for it where that directory is by now, or send it again",
 		"%s arrived, and before that could be said its directory was moved away, replaced or covered by a mount", p)
 }

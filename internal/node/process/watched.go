@@ -7,15 +7,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Keeper keeps data in a directory that it must not lose, and reports when the directory is gone.
-type Keeper interface {
+// A Watched keeps data in a directory that it must not lose, and reports when the directory is gone.
+type Watched interface {
 	Gone() <-chan struct{}
 	Lost() error
 }
 
-// Watch ends ctx, with the reason for lost, when a keeper has lost its
+// Watch ends ctx, with the reason for lost, when it has lost its
 // directory.
-func Watch(ctx context.Context, end context.CancelCauseFunc, k Keeper) {
+func Watch(ctx context.Context, end context.CancelCauseFunc, k Watched) {
 	go func() {
 		select {
 		case <-k.Gone():

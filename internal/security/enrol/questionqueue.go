@@ -12,17 +12,17 @@ import (
 
 // Limits of the questions that wait.
 const (
-	deskAtOnce = 8    // questions that are worked on
-	deskOfOne  = 32   // questions of one member; more are refused
-	deskInAll  = 8192 // questions of all members
-	deskAhead  = 8    // questions of administration that come before one of the others
+	maxConcurrent       = 8    // questions that are worked on
+	maxPerMember        = 32   // questions of one member; more are refused
+	maxWaiting          = 8192 // questions of all members
+	administrationAhead = 8    // questions of administration that come before one of the others
 )
 
-// turns are the questions that wait for the authority. Members take turns, so the questions of one member delay those of another
+// questionQueue are the questions that wait for the authority. Members take turns, so the questions of one member delay those of another
 // by one question each. Questions that change or list the network come before renewals and the like. Those come from all agents at
 // once after a restart, and an agent asks again. One of those is taken after each deskAhead of the former: members without
 // rights can ask the former without end, and they are refused. Its methods may be called at the same time.
-type turns struct {
+type questionQueue struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	held    map[string]int // questions of a member that wait or are worked on
@@ -33,23 +33,23 @@ type turns struct {
 	over    bool
 }
 
-func newTurns() *turns {
-	t := &turns{held: map[string]int{}}
+func newQuestionQueue() *questionQueue {
+	t := &questionQueue{held: map[string]int{}}
 	t.changed.L = &t.mu
 	return t
 }
 
 // add has a question wait, and reports false where its member has too many of them.
-func (t *turns) add(m qmgr.Message) bool {
+func (t *questionQueue) add(m qmgr.Message) bool {
 	member := wire.LastToken(m.Subject)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.held[member] >= deskOfOne || t.all >= deskInAll {
+	if t.held[member] >= maxPerMember || t.all >= maxWaiting {
 		return false
 	}
 	t.held[member]++
 	t.all++
-	if administers(m.Data) {
+	if isAdministration(m.Data) {
 		t.first.Add(member, m)
 	} else {
 		t.second.Add(member, m)
@@ -59,7 +59,7 @@ func (t *turns) add(m qmgr.Message) bool {
 }
 
 // next waits for the next question. It reports false once no question is left after end.
-func (t *turns) next() (m qmgr.Message, ok bool) {
+func (t *questionQueue) next() (m qmgr.Message, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for t.first.Speakers()+t.second.Speakers() == 0 {
@@ -69,7 +69,7 @@ func (t *turns) next() (m qmgr.Message, ok bool) {
 		t.changed.Wait()
 	}
 	from := &t.second
-	if t.first.Speakers() > 0 && (t.ahead < deskAhead || t.second.Speakers() == 0) {
+	if t.first.Speakers() > 0 && (t.ahead < administrationAhead || t.second.Speakers() == 0) {
 		from = &t.first
 		t.ahead++
 	} else {
@@ -80,7 +80,7 @@ func (t *turns) next() (m qmgr.Message, ok bool) {
 }
 
 // done gives the place of a question back.
-func (t *turns) done(m qmgr.Message) {
+func (t *questionQueue) done(m qmgr.Message) {
 	member := wire.LastToken(m.Subject)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,15 +91,15 @@ func (t *turns) done(m qmgr.Message) {
 }
 
 // end has next report false when no question is left.
-func (t *turns) end() {
+func (t *questionQueue) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
 	t.changed.Broadcast()
 }
 
-// administers reports whether a question takes an authority. Refusals of such questions cost little, so they cannot hold up renewals.
-func administers(message []byte) bool {
+// isAdministration reports whether a question takes an authority. Refusals of such questions cost little, so they cannot hold up renewals.
+func isAdministration(message []byte) bool {
 	var q struct {
 		Op op `json:"op"`
 	}

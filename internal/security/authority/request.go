@@ -14,28 +14,28 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Wish is a request for an identity: a certificate request, which proves that its sender has the key, and the public
+// An IdentityRequest is a request for an identity: a certificate request, which proves that its sender has the key, and the public
 // nkey.
-type Wish struct {
+type IdentityRequest struct {
 	CSR  []byte `json:"csr"` // DER, PKCS #10
 	Nkey string `json:"nkey"`
 }
 
-// NewWish returns the wish for an identity in a directory, with its keys. It makes the keys if there are none.
-func NewWish(dir *keyfile.Dir) (identity.Keys, Wish, error) {
+// NewIdentityRequest returns the wish for an identity in a directory, with its keys. It makes the keys if there are none.
+func NewIdentityRequest(dir *keyfile.Dir) (identity.Keys, IdentityRequest, error) {
 	keys, err := identity.NewKeys(dir, func() (string, error) {
 		seed, _, err := roles.NewUserKey()
 		return seed, err
 	})
 	if err != nil {
-		return keys, Wish{}, err
+		return keys, IdentityRequest{}, err
 	}
-	w, err := WishOf(keys)
+	w, err := IdentityRequestOf(keys)
 	return keys, w, err
 }
 
-// WishOf returns the wish for keys.
-func WishOf(keys identity.Keys) (w Wish, err error) {
+// IdentityRequestOf returns the wish for keys.
+func IdentityRequestOf(keys identity.Keys) (w IdentityRequest, err error) {
 	if w.Nkey, err = roles.PublicKey(keys.Seed); err != nil {
 		return w, err
 	}
@@ -44,7 +44,7 @@ func WishOf(keys identity.Keys) (w Wish, err error) {
 }
 
 // read checks a wish.
-func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
+func (w IdentityRequest) read() (*x509.CertificateRequest, Keys, error) {
 	csr, err := x509.ParseCertificateRequest(w.CSR)
 	if err != nil {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)

@@ -16,32 +16,32 @@ import (
 	"ferry/internal/wire"
 )
 
-// Times of the keeper.
+// Times of the duty.
 const (
 	look  = 30 * time.Second // between two checks of the clock at most: it may have been set
 	retry = time.Second      // until another try
 	late  = time.Minute      // an occurrence that is found so late is missed
 )
 
-// A keeper keeps the schedules of an agent.
-type keeper struct {
-	duty.Desk
+// A scheduleDuty keeps the schedules of an agent.
+type scheduleDuty struct {
+	duty.Services
 	changed chan struct{} // a command was given
 	claimed chan struct{} // something waits to be submitted
 	began   time.Time     // occurrences before it are missed
 
-	agenda map[string]time.Time // of each schedule that has not ended: when it is due
+	dueTimes map[string]time.Time // of each schedule that has not ended: when it is due
 }
 
 // New makes the duty.
-func New(d duty.Desk) (duty.Duty, error) { return newKeeper(d), nil }
+func New(d duty.Services) (duty.Duty, error) { return newDuty(d), nil }
 
-func newKeeper(d duty.Desk) *keeper {
-	return &keeper{Desk: d, changed: make(chan struct{}, 1), claimed: make(chan struct{}, 1)}
+func newDuty(d duty.Services) *scheduleDuty {
+	return &scheduleDuty{Services: d, changed: make(chan struct{}, 1), claimed: make(chan struct{}, 1)}
 }
 
 // Commands make and remove schedules.
-func (k *keeper) Commands() map[wire.Kind]duty.Command {
+func (k *scheduleDuty) Commands() map[wire.Kind]duty.Command {
 	changed := func() { wake.Up(k.changed) }
 	return map[wire.Kind]duty.Command{
 		CommandPut:    {Needs: transfer.AuthSchedule, Do: k.put, Done: changed},
@@ -50,11 +50,11 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 }
 
 // Questions are answered about the caller's own schedules, and about those of others to callers with AuthOperate.
-func (k *keeper) Questions() map[wire.Kind]duty.Question {
+func (k *scheduleDuty) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
 }
 
-func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+func (k *scheduleDuty) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	p, err := ParsePut(body)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	if err := k.May(who.Principal, transfer.AuthSource); err != nil {
 		return nil, err
 	}
-	if err := p.due(who.Asked); err != nil {
+	if err := p.makePlan(who.Asked); err != nil {
 		return nil, err
 	}
 	now := k.Clock.Now().UTC()
@@ -129,7 +129,7 @@ func (p Plan) String() string {
 	return text
 }
 
-func (k *keeper) noteChange(t *ledger.Tx, s *Schedule, who duty.Caller, done, text string) error {
+func (k *scheduleDuty) noteChange(t *ledger.Tx, s *Schedule, who duty.Caller, done, text string) error {
 	r := who.Changed(text)
 	r.Role, r.Source, r.Destination, r.Job, r.Figures = audit.RoleSource, k.Agent, s.Destination, s.Job, kept(s, done)
 	return k.Note(t, r)
@@ -141,7 +141,7 @@ func kept(s *Schedule, done string) audit.Figures {
 }
 
 // room makes room for one more schedule of a principal: it removes the one that has ended first.
-func (k *keeper) room(d drawer, principal string) error {
+func (k *scheduleDuty) room(d drawer, principal string) error {
 	var oldest *Schedule
 	n := 0
 	going := func(yield func(*Schedule, error) bool) {
@@ -156,15 +156,15 @@ func (k *keeper) room(d drawer, principal string) error {
 			}
 		}
 	}
-	if err := duty.Room(&k.Desk, "schedule", principal, MaxSchedules, going); err != nil || n < MaxSchedules {
+	if err := duty.CheckRoom(&k.Services, "schedule", principal, MaxSchedules, going); err != nil || n < MaxSchedules {
 		return err
 	}
 	return d.remove(oldest.Name)
 }
 
-func (k *keeper) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+func (k *scheduleDuty) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 	d := drawerOf(t)
-	s, err := d.Named(&k.Desk, "schedule", body)
+	s, err := d.Named(&k.Services, "schedule", body)
 	if err != nil {
 		return nil, err
 	}
@@ -178,16 +178,16 @@ func (k *keeper) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	return s.shown(), k.noteChange(t, s, who, audit.ScheduleDelete, "has no schedule "+s.Name+" any more")
 }
 
-func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
+func (k *scheduleDuty) list(who duty.Caller, body json.RawMessage) (any, error) {
 	p, err := duty.Body[Page](body, "the question about schedules")
 	if err != nil {
 		return nil, err
 	}
 	l := Listed{Schedules: []Schedule{}}
 	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
-		l.More, err = duty.Page(duty.Visible(&k.Desk, who, drawerOf(t).From(p.After)), listPage, func(s *Schedule) {
+		l.More, err = duty.Page(duty.Visible(&k.Services, who, drawerOf(t).From(p.After)), listPage, func(s *Schedule) {
 			shown := s.shown()
-			shown.Past = s.Past[max(0, len(s.Past)-1):] // those of all are too much for a message
+			shown.Results = s.Results[max(0, len(s.Results)-1):] // those of all are too much for a message
 			l.Schedules = append(l.Schedules, *shown)
 		})
 		return err
@@ -195,16 +195,16 @@ func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
 	return l, err
 }
 
-func (k *keeper) show(who duty.Caller, body json.RawMessage) (answer any, err error) {
+func (k *scheduleDuty) show(who duty.Caller, body json.RawMessage) (answer any, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
-		s, err := d.Named(&k.Desk, "schedule", body)
+		s, err := d.Named(&k.Services, "schedule", body)
 		if err != nil {
 			return err
 		}
-		ok, err := k.Sees(who, s.Principal)
+		ok, err := k.MaySee(who, s.Principal)
 		if err == nil && !ok {
-			err = k.Lacks("schedule", s.Name)
+			err = k.NotFound("schedule", s.Name)
 		}
 		if err != nil {
 			return err
@@ -239,7 +239,7 @@ func (s *Schedule) shown() *Schedule {
 
 // Run claims occurrences when they are due, and submits the claimed ones. The two are apart, so that an occurrence that
 // waits to be submitted keeps no others from being claimed in time.
-func (k *keeper) Run(ctx context.Context) {
+func (k *scheduleDuty) Run(ctx context.Context) {
 	k.begin()
 	var wg sync.WaitGroup
 	wg.Go(func() { k.every(ctx, k.claimed, func(bool) time.Duration { return k.submit(ctx) }) })
@@ -248,10 +248,10 @@ func (k *keeper) Run(ctx context.Context) {
 }
 
 // begin notes that the agent is up from now on.
-func (k *keeper) begin() { k.began, k.agenda = k.Clock.Now(), nil }
+func (k *scheduleDuty) begin() { k.began, k.dueTimes = k.Clock.Now(), nil }
 
 // every calls fn, after the time that it asks for and when it is poked, until ctx ends.
-func (k *keeper) every(ctx context.Context, poked <-chan struct{}, fn func(poked bool) (again time.Duration)) {
+func (k *scheduleDuty) every(ctx context.Context, woken <-chan struct{}, fn func(woken bool) (again time.Duration)) {
 	t := k.Clock.NewTimer(0)
 	defer t.Stop()
 	for ctx.Err() == nil {
@@ -259,7 +259,7 @@ func (k *keeper) every(ctx context.Context, poked <-chan struct{}, fn func(poked
 		select {
 		case <-ctx.Done():
 			return
-		case <-poked:
+		case <-woken:
 			because = true
 		case <-t.C():
 		}
