@@ -43,7 +43,7 @@ func TestAPipeEndsWithItsTransfer(t *testing.T) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for _, q := range queues {
-		for _, err = s.master.Standing(s.ctx, q); err != nil; _, err = s.master.Standing(s.ctx, q) {
+		for _, err = s.master.ReaderPosition(s.ctx, q); err != nil; _, err = s.master.ReaderPosition(s.ctx, q) {
 			select {
 			case <-tick.C:
 			case <-s.ctx.Done():
@@ -53,7 +53,7 @@ func TestAPipeEndsWithItsTransfer(t *testing.T) {
 	}
 	a.Stop()
 	for _, q := range queues {
-		if _, err := s.master.Standing(s.ctx, q); transfer.KindOf(err) != transfer.KindNotFound {
+		if _, err := s.master.ReaderPosition(s.ctx, q); transfer.KindOf(err) != transfer.KindNotFound {
 			t.Errorf("the reader of %s stays: %v", q.Filter, err)
 		}
 	}

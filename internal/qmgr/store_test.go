@@ -38,7 +38,7 @@ func readAll(t *testing.T, s *StoreAt, of streams.Shelf, from uint64) (all []Sto
 	var a Assembly
 	for spent := false; !spent; {
 		begin := 0
-		if number, at, began := a.Behind(); began {
+		if number, at, began := a.Position(); began {
 			from, begin = number, at
 		}
 		var err error

@@ -37,7 +37,7 @@ type holding struct {
 
 // at returns the position of the next reading.
 func (h *holding) at() (number uint64, begin int) {
-	if number, begin, began := h.Behind(); began {
+	if number, begin, began := h.Position(); began {
 		return number, begin
 	}
 	if n := len(h.ready); n > 0 {
@@ -50,7 +50,7 @@ func (h *holding) bytes() (n int) {
 	for _, m := range h.ready {
 		n += len(m.Data)
 	}
-	return n + h.Holds()
+	return n + h.Memory()
 }
 
 // holdings are those of all shelves.
@@ -172,7 +172,7 @@ func (r *reader) run(x *running) (end runEnd, err error) {
 			if spent, failed = r.ask(ctx, x, &h.Assembly, number, begin); spent || failed != nil || x.stop.Load() || !x.may() {
 				return
 			}
-			number, begin, _ = h.Behind()
+			number, begin, _ = h.Position()
 		}
 	}()
 
@@ -218,7 +218,7 @@ func (r *reader) ask(ctx context.Context, x *running, into *qmgr.Assembly, numbe
 		return false, err
 	}
 	now := r.cfg.Clock.Now()
-	portion := r.share.Portion(r.got, r.at.Beside(), now)
+	portion := r.share.Portion(r.got, r.at.DataReceived(), now)
 	most := min(int64(portion*float64(4*r.line.Pace())), readMost)
 	piece := min(most/2, pieceMost)
 	flight := r.line.Join(func() {})

@@ -183,7 +183,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 	defer t.Stop()
 	says, said := time.Now().Add(saysAfter), ""
 	for {
-		missing, stored := qmgr.ClusterStanding(ctx, conn)
+		missing, stored := qmgr.ClusterState(ctx, conn)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

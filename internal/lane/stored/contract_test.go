@@ -110,7 +110,7 @@ func listen(ctx context.Context, at *qmgr.StoreAt, take func(transfer.AgentName,
 			var a qmgr.Assembly
 			for spent := false; !spent; {
 				var last uint64
-				number, begin, _ := a.Behind()
+				number, begin, _ := a.Position()
 				if spent, err = at.Read(ctx, qmgr.Reading{Shelf: shelf, From: number, Begin: begin, Most: 1 << 20, Piece: 64 << 10}, func(p qmgr.Part) {
 					if m, whole := a.Add(p); whole {
 						take(shelf.From, m.Data)

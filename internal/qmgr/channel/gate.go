@@ -101,7 +101,7 @@ func (c *Channels) Open() error {
 			}
 			shown, err := claims.Caller(name, token, c.cfg.Admission())
 			if err == nil {
-				err = c.Places.Spells(name.Name)
+				err = c.Places.CheckSpelling(name.Name)
 			}
 			if err == nil && roles.Role(shown.Role) != roles.Channel {
 				err = transfer.Errorf(transfer.KindDenied, "%s shows a JWT that is not for channels", name)
@@ -159,7 +159,7 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 	raw.SetDeadline(time.Time{})
 	name, err := self.Peer(conn.ConnectionState())
 	if err == nil {
-		err = c.Places.Spells(name.Name)
+		err = c.Places.CheckSpelling(name.Name)
 	}
 	if err != nil {
 		raw.Close()

@@ -77,8 +77,8 @@ type Config struct {
 	Ensure func(context.Context) error
 }
 
-// Mates returns the names of the other members.
-func (m *Member) Mates() []string {
+// OtherMembers returns the names of the other members.
+func (m *Member) OtherMembers() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(m.Note.Members), func(name string) bool { return name == m.Store.Cfg.Name })
@@ -338,7 +338,7 @@ func (m *Member) see() *present {
 	s := m.Store
 	p := &present{}
 	p.Here = slices.Sorted(maps.Keys(m.Routes()))
-	m.meet(p.Here)
+	m.rememberNames(p.Here)
 	for _, name := range m.Note.Members {
 		if name != s.Cfg.Name && !slices.Contains(p.Here, name) {
 			p.away = append(p.away, name)
@@ -390,8 +390,8 @@ func (m *Member) Admits(name string) error {
 	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.Cluster.Name, strings.Join(known, " "))
 }
 
-// meet remembers members that are seen for the first time.
-func (m *Member) meet(names []string) {
+// rememberNames remembers members that are seen for the first time.
+func (m *Member) rememberNames(names []string) {
 	n, changed := m.forget(m.Note)
 	for _, name := range names {
 		if !slices.Contains(n.Members, name) && !slices.Contains(n.Removed, name) {

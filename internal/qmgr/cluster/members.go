@@ -108,7 +108,7 @@ func (m *Member) hostURL() string {
 
 // FiguresOf returns the figures of a queue manager; m is its part in a cluster, nil: it is in none.
 func FiguresOf(s *disk.Store, url string, m *Member) figure {
-	f := figure{Member: streams.Member{Name: s.Cfg.Name, URL: url, Version: server.VERSION, Up: true, Degraded: disk.StandingOf(s)}, Lags: map[string]map[string]lag{}}
+	f := figure{Member: streams.Member{Name: s.Cfg.Name, URL: url, Version: server.VERSION, Up: true, Degraded: disk.FaultsOf(s)}, Lags: map[string]map[string]lag{}}
 	if v, err := s.NS.Varz(nil); err == nil {
 		f.Started, f.Connections = v.Start, v.Connections
 	}

@@ -48,7 +48,7 @@ func (s *Store) LoadMarks() Marks {
 // NotePlaces records the identities of the directory and of the store in it.
 func (s *Store) NotePlaces() error {
 	for _, name := range []string{lockName, server.JetStreamStoreDir} {
-		p, err := filelock.PlaceOf(filepath.Join(s.Cfg.Dir, name))
+		p, err := filelock.PathIdentityOf(filepath.Join(s.Cfg.Dir, name))
 		if err != nil {
 			return transfer.Errorf(transfer.KindUnwritable, "the queue manager's directory %s cannot be looked at: %w", s.Cfg.Dir, err)
 		}

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	mendEvery = time.Second
+	reopenEvery = time.Second
 	// A disk must have these, and the bytes of the batches in progress, before the store is opened again. The reserve
 	// has more: after a failed write a stream takes no removal before that.
-	mendBytes  = 4 << 20
-	mendInodes = 32
+	reopenBytes  = 4 << 20
+	reopenInodes = 32
 
 	// A disk with less space than that is full. The store needs space to remove a message, too: the reserve is removed
 	// then, so that messages can be consumed.
@@ -40,7 +40,7 @@ func MakeRoom(s *Store, bytes, inodes uint64) {
 		if s.full.Swap(&why) == nil {
 			s.Cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-	case s.Cfg.Has(s.Cfg.Dir, reserved*partBytes+mendBytes, reserved+mendInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
+	case s.Cfg.Has(s.Cfg.Dir, reserved*partBytes+reopenBytes, reserved+reopenInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
 		if s.full.Swap(nil) != nil {
 			s.Cfg.Log.Info("the disk of the queue manager has space again", slog.String("dir", s.Cfg.Dir))
 		}
@@ -55,8 +55,8 @@ func ShortOf(s *Store) string {
 	return ""
 }
 
-// StandingOf joins ShortOf and Degraded.
-func StandingOf(s *Store) string { return strings.Trim(ShortOf(s)+"; "+s.Degraded(), "; ") }
+// FaultsOf joins ShortOf and Degraded.
+func FaultsOf(s *Store) string { return strings.Trim(ShortOf(s)+"; "+s.Degraded(), "; ") }
 
 // failures holds the last line of the server about a message that it could not store.
 type failures struct{ last atomic.Pointer[string] }
@@ -80,7 +80,7 @@ func (f *failures) heard(line string) {
 // first error of a file until it opens the file again. It would refuse every later message, whether there is space or
 // not.
 func (s *Store) Mend(log *Log) {
-	t := time.NewTicker(mendEvery)
+	t := time.NewTicker(reopenEvery)
 	defer t.Stop()
 	for {
 		select {
@@ -94,11 +94,11 @@ func (s *Store) Mend(log *Log) {
 			continue
 		}
 		_, staged := Staged(s)
-		MakeRoom(s, mendBytes+staged, mendInodes)
+		MakeRoom(s, reopenBytes+staged, reopenInodes)
 		if why := "it cannot store messages: " + after(*line, "': "); s.broken.Swap(&why) == nil {
 			s.Cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-		if !s.Cfg.Has(s.Cfg.Dir, mendBytes+staged, mendInodes) {
+		if !s.Cfg.Has(s.Cfg.Dir, reopenBytes+staged, reopenInodes) {
 			continue
 		}
 		if err := s.Reopen(); err != nil {

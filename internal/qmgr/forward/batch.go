@@ -23,7 +23,7 @@ import (
 type Batch struct {
 	V        int         `json:"v"`
 	Messages []Forwarded `json:"messages"`
-	Store    *FarTask    `json:"store,omitempty"`  // instead of messages
+	Store    *RemoteTask `json:"store,omitempty"`  // instead of messages
 	Places   *placesTask `json:"places,omitempty"` // likewise
 	// Proofs are identity.Places. They show that each author of a message, and the asker of Store, was at the sending queue manager.
 	Proofs []json.RawMessage `json:"proofs,omitempty"`
@@ -166,22 +166,22 @@ func (f *Forwarder) storeOne(ctx context.Context, x *Forwarded, proofs []json.Ra
 	return err
 }
 
-// A forwardDesk takes the questions of other queue managers: batches of messages, tasks with stored data, and lists of
+// A requestServer takes the questions of other queue managers: batches of messages, tasks with stored data, and lists of
 // places. The queue managers take turns. In one queue for all, the questions of one queue manager had held up the
 // requests that others forwarded.
-type forwardDesk struct {
+type requestServer struct {
 	*Forwarder
 	turns *turns.Queue[*nats.Msg]
 	lists *quota.Pace // of the lists of all places, by the queue manager that asks
 }
 
-func newForwardDesk(f *Forwarder) *forwardDesk {
-	return &forwardDesk{f, turns.New[*nats.Msg](), quota.NewPace(placesLists)}
+func newRequestServer(f *Forwarder) *requestServer {
+	return &requestServer{f, turns.New[*nats.Msg](), quota.NewPace(placesLists)}
 }
 
-// asked has a question wait for the turn of its queue manager. A queue manager beyond its room gets no answer, and asks
+// enqueue has a question wait for the turn of its queue manager. A queue manager beyond its room gets no answer, and asks
 // again.
-func (d *forwardDesk) asked(m *nats.Msg) {
+func (d *requestServer) enqueue(m *nats.Msg) {
 	from := wire.LastToken(m.Subject)
 	if m.Reply != "" && !d.turns.Add(from, len(m.Data)+len(m.Subject), m) {
 		d.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "too many questions of a queue manager wait")
@@ -189,7 +189,7 @@ func (d *forwardDesk) asked(m *nats.Msg) {
 }
 
 // run takes questions, one at a time, until the forwarder stops.
-func (d *forwardDesk) run() {
+func (d *requestServer) run() {
 	for d.ctx.Err() == nil {
 		if m, ok := d.turns.Take(); ok {
 			d.take(m)
@@ -203,14 +203,14 @@ func (d *forwardDesk) run() {
 }
 
 // take answers a question. It stores the messages that another queue manager forwards.
-func (d *forwardDesk) take(m *nats.Msg) {
+func (d *requestServer) take(m *nats.Msg) {
 	r := BatchResult{V: 1}
 	from := wire.LastToken(m.Subject)
 	b, err := readBatch(errands.Unpacked(m.Data))
 	switch {
 	case err != nil:
 	case b.Store != nil:
-		d.doFar(&b, from, func(answer []byte) { m.Respond(answer) })
+		d.doRemoteTask(&b, from, func(answer []byte) { m.Respond(answer) })
 		return
 	case b.Places != nil:
 		if b.Places.After == "" && !d.lists.Allow(from, 0, time.Now()) {

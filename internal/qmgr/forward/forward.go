@@ -76,23 +76,23 @@ const (
 
 // A Config describes the queue manager that forwards messages.
 type Config struct {
-	Name      string
-	Domain    string             // its token, or that of its cluster
-	Cluster   string             // its cluster; "": none
-	Account   string             // that has the queues
-	Identity  *identity.Identity // nil: the network has none
-	MaxStored int64              // bytes of stored delivery; 0: the default
-	Own       *own.Conn
-	NS        *server.Server
-	Channels  *channel.Channels
-	Places    *places.Places
-	Limits    Limits                   // nil: there are none
-	Mates     func() []string          // the names of the other members of its cluster
-	Routes    func() map[string]uint64 // the connected ones, with the number of the newest connection of each
+	Name         string
+	Domain       string             // its token, or that of its cluster
+	Cluster      string             // its cluster; "": none
+	Account      string             // that has the queues
+	Identity     *identity.Identity // nil: the network has none
+	MaxStored    int64              // bytes of stored delivery; 0: the default
+	Own          *own.Conn
+	NS           *server.Server
+	Channels     *channel.Channels
+	Places       *places.Places
+	Limits       Limits                   // nil: there are none
+	OtherMembers func() []string          // the names of the other members of its cluster
+	Routes       func() map[string]uint64 // the connected ones, with the number of the newest connection of each
 	// Take has an errand of the holder of a token done, in its turn.
-	Take     func(asker string, body []byte, answer func([]byte))
-	URL      func() string
-	Standing func() string // its faults; "" for none
+	Take   func(asker string, body []byte, answer func([]byte))
+	URL    func() string
+	Faults func() string // its faults; "" for none
 	// Found notes a finding, and reports whether it is new.
 	Found func(finding string) bool
 	Log   *slog.Logger
@@ -112,11 +112,11 @@ func Start(cfg Config) (*Forwarder, error) {
 		due: map[string]int{}, waits: map[string]int{}, Blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.Announcer = newAnnouncer(f)
-	desk := newForwardDesk(f)
+	desk := newRequestServer(f)
 	hears := map[string]nats.MsgHandler{
 		wire.AllManagers:                      f.Announcer.Announced,
-		wire.AllForwarded(f.self):             desk.asked,
-		wire.AllForwarded(cfg.Channels.Token): desk.asked,
+		wire.AllForwarded(f.self):             desk.enqueue,
+		wire.AllForwarded(cfg.Channels.Token): desk.enqueue,
 		"ferry.command.*.*":                   f.stored,
 		"ferry.control.*.*":                   f.stored,
 	}
@@ -138,7 +138,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	if cfg.Identity != nil {
 		var err error
 		if f.data, err = own.Dial(cfg.NS, cfg.Identity, true, cfg.Log); err == nil {
-			err = f.data.Subscribe(wire.AllShelved(f.self), "store", f.shelve)
+			err = f.data.Subscribe(wire.AllShelved(f.self), "store", f.storeForAgent)
 		}
 		if err != nil {
 			f.Stop()
@@ -163,8 +163,8 @@ func (f *Forwarder) Stop() {
 	}
 }
 
-// poke has everything looked at soon.
-func (f *Forwarder) poke() { sleep.Wake(f.wake) }
+// lookSoon has everything looked at soon.
+func (f *Forwarder) lookSoon() { sleep.Wake(f.wake) }
 
 // Beat takes an agent's place from its heartbeat, in a network without identities.
 func (f *Forwarder) Beat(m *nats.Msg) {
@@ -181,7 +181,7 @@ func (f *Forwarder) Beat(m *nats.Msg) {
 	if len(token) > streams.MaxToken || len(at) > streams.MaxToken {
 		return
 	}
-	if f.Places.Hear(token, at, time.Now()) {
+	if f.Places.TakeHeartbeat(token, at, time.Now()) {
 		f.moved(token)
 	}
 }
@@ -191,7 +191,7 @@ func (f *Forwarder) moved(token string) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	f.due[token] = forwardLooks
-	f.poke()
+	f.lookSoon()
 }
 
 // elsewhere returns the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is
@@ -222,7 +222,7 @@ func (f *Forwarder) run() {
 			}
 			looked = time.Now()
 		}
-		if f.leads(streams.StreamCommand) && f.handOn() {
+		if f.leads(streams.StreamCommand) && f.forwardDue() {
 			t.Reset(pause)
 			pause = min(2*pause, forwardLook)
 		} else {
@@ -299,8 +299,8 @@ func (f *Forwarder) noticed(format string, args ...any) {
 	}
 }
 
-// handOn forwards the messages that are due, and reports whether more may be due soon.
-func (f *Forwarder) handOn() (again bool) {
+// forwardDue forwards the messages that are due, and reports whether more may be due soon.
+func (f *Forwarder) forwardDue() (again bool) {
 	f.Mu.Lock()
 	type errandOf struct{ token, to string }
 	var all []errandOf
@@ -467,7 +467,7 @@ func (f *Forwarder) Stays(token string) bool {
 	if len(f.cfg.Channels.List()) == 0 {
 		return true
 	}
-	return f.Places.Stays(token)
+	return f.Places.StaysHere(token)
 }
 
 // Waiting returns the number of messages that wait for another queue manager.

@@ -142,7 +142,7 @@ func (f *Forwarder) place() {
 				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.of, "error", a.err)
 			}
 		case <-time.After(errands.PlacesAgain):
-		case <-f.Places.Turned:
+		case <-f.Places.ChannelsChanged:
 		case <-f.ctx.Done():
 			f.Places.Keep()
 			return
@@ -180,7 +180,7 @@ func (f *Forwarder) tellJoined(said map[string]time.Time) {
 	for name := range peers {
 		tell(name, false)
 	}
-	for _, name := range f.cfg.Mates() {
+	for _, name := range f.cfg.OtherMembers() {
 		tell(name, true)
 	}
 }
@@ -218,7 +218,7 @@ func (f *Forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 	if err := nc.PublishRequest(wire.ForwardSubject(peer, f.Places.Self), sub.Subject, data); err != nil {
 		return err
 	}
-	var g errands.Gathering
+	var g errands.AnswerAssembly
 	for {
 		ctx, cancel := context.WithTimeout(f.ctx, placesWait)
 		m, err := sub.NextMsgWithContext(ctx)

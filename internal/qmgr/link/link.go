@@ -74,11 +74,11 @@ type Link struct {
 	refusing sync.Mutex
 	no       time.Time // time of the first refusal; zero: it is not refused
 
-	taps atomic.Pointer[[]*Tapping] // replaced, never changed
+	taps atomic.Pointer[[]*TapHandler] // replaced, never changed
 }
 
-// A Tapping has the messages of subjects with a prefix.
-type Tapping struct {
+// A TapHandler has the messages of subjects with a prefix.
+type TapHandler struct {
 	Prefix []byte
 	tap.Target
 }
@@ -335,21 +335,21 @@ func (l *Link) PublishPast(subject string, data []byte) error {
 
 // Tap has messages of the subject, which ends with a wildcard, go past the
 // library from now on.
-func (l *Link) Tap(to *Tapping) (untap func()) {
-	change := func(f func([]*Tapping) []*Tapping) {
+func (l *Link) Tap(to *TapHandler) (untap func()) {
+	change := func(f func([]*TapHandler) []*TapHandler) {
 		l.Mu.Lock()
 		defer l.Mu.Unlock()
-		var now []*Tapping
+		var now []*TapHandler
 		if p := l.taps.Load(); p != nil {
 			now = *p
 		}
 		now = f(slices.Clone(now))
 		l.taps.Store(&now)
 	}
-	change(func(now []*Tapping) []*Tapping { return append(now, to) })
+	change(func(now []*TapHandler) []*TapHandler { return append(now, to) })
 	return func() {
-		change(func(now []*Tapping) []*Tapping {
-			return slices.DeleteFunc(now, func(t *Tapping) bool { return t == to })
+		change(func(now []*TapHandler) []*TapHandler {
+			return slices.DeleteFunc(now, func(t *TapHandler) bool { return t == to })
 		})
 	}
 }
@@ -400,7 +400,7 @@ func (l *Link) SubscribeGroup(subject, group string, h func(Message)) (func(), e
 }
 
 func (s *subscription) bind(nc *nats.Conn) error {
-	var g errands.Gathering
+	var g errands.AnswerAssembly
 	sub, err := nc.QueueSubscribe(s.subject, s.group, func(m *nats.Msg) {
 		if g.Add(m) {
 			s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: g.Data})
@@ -524,7 +524,7 @@ func (d *dialer) greet(sock *Socket, c *tls.Conn) error {
 	} else if err != nil {
 		err = refused(d.link.Base, err)
 	}
-	strayed(d.link.Base, err)
+	otherNetwork(d.link.Base, err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = err

@@ -24,9 +24,9 @@ import (
 
 // Times and limits of places.
 const (
-	// mateLife is the same of a member of a cluster that names another member. For that time the other member forwards
+	// otherMemberLife is the same of a member of a cluster that names another member. For that time the other member forwards
 	// messages while this one is away.
-	mateLife = 24 * time.Hour
+	otherMemberLife = 24 * time.Hour
 	// PlaceProof is the greatest age of the place that proves that the author of a stored message was at the queue manager.
 	// Commands are kept for 14 days.
 	PlaceProof = 15 * 24 * time.Hour
@@ -52,31 +52,31 @@ const (
 type Places struct {
 	Identity *identity.Identity // of this queue manager; nil: the network has none
 	Self     string             // the token of this queue manager
-	// domain is the token of the queue manager, or of its cluster, and mate reports whether a token is another member's.
-	domain    string
-	mate      func(token string) bool
-	admission func() *claims.Admission
-	log       *slog.Logger
-	quiet     *quiet.Log
-	path      string // of the file that keeps proofs
+	// domain is the token of the queue manager, or of its cluster, and isOtherMember reports whether a token is another member's.
+	domain        string
+	isOtherMember func(token string) bool
+	admission     func() *claims.Admission
+	log           *slog.Logger
+	quiet         *quiet.Log
+	path          string // of the file that keeps proofs
 
-	Mu       sync.Mutex
-	All      map[string]*whereabouts              // by token, but for queue managers
-	Managers map[string]*joined                   // queue managers, by token
-	links    map[string]map[*gate.Link]linkedPeer // by the token of the peer
-	ways     map[string]map[string]bool           // by the token of a queue manager, the peers that lead there; nil: to be found
-	domains  map[string]string                    // by the token of a queue manager that is in a cluster
-	crowd    map[string]map[roles.Role]bool       // by the token of a peer, the roles behind it; nil: to be found
-	own      map[string]json.RawMessage           // by token, proofs of clients
-	kept     map[string]int64                     // by token, the times of the proofs in the file
-	names    map[string]string                    // by token, the names of queue managers
-	fresh    map[string]*rate.Limiter             // by the token of a peer, of places to check
-	paces    map[string]*peerPaces                // likewise, of other messages
-	streams  map[string]string                    // by transfer.AgentName.StreamUser of a user's pipes, the user's token
-	list     []listed                             // in the order of their keys; nil: to be made
-	listMade time.Time
-	arrivals uint64        // counts new queue managers, to order them
-	Turned   chan struct{} // has one when a channel has come up or gone
+	Mu              sync.Mutex
+	All             map[string]*identityPlaces           // by token, but for queue managers
+	Managers        map[string]*managerPlaces            // queue managers, by token
+	links           map[string]map[*gate.Link]linkedPeer // by the token of the peer
+	ways            map[string]map[string]bool           // by the token of a queue manager, the peers that lead there; nil: to be found
+	domains         map[string]string                    // by the token of a queue manager that is in a cluster
+	rolesBehind     map[string]map[roles.Role]bool       // by the token of a peer, the roles behind it; nil: to be found
+	own             map[string]json.RawMessage           // by token, proofs of clients
+	kept            map[string]int64                     // by token, the times of the proofs in the file
+	names           map[string]string                    // by token, the names of queue managers
+	fresh           map[string]*rate.Limiter             // by the token of a peer, of places to check
+	paces           map[string]*peerPaces                // likewise, of other messages
+	streams         map[string]string                    // by transfer.AgentName.StreamUser of a user's pipes, the user's token
+	list            []listed                             // in the order of their keys; nil: to be made
+	listMade        time.Time
+	arrivals        uint64        // counts new queue managers, to order them
+	ChannelsChanged chan struct{} // has one when a channel has come up or gone
 }
 
 // A linkedPeer is a connection of a channel.
@@ -86,8 +86,8 @@ type linkedPeer struct {
 	asked bool // its queue manager has been asked for the places that it knows
 }
 
-// whereabouts are the places of one identity.
-type whereabouts struct {
+// identityPlaces are the places of one identity.
+type identityPlaces struct {
 	At     map[string]Placed // by the queue manager's token
 	newest string            // the token of the queue manager in the latest place
 	made   int64             // of the latest place
@@ -107,15 +107,15 @@ type Placed struct {
 	key    string // identity.KeyHash of the certificate that has signed it
 }
 
-// ends ends a place after its time, and reports whether it did. gone reports that a replay would be refused as too old.
-func (x *Placed) ends(now time.Time) (did, gone bool) {
+// endIfDue ends a place after its time, and reports whether it did. gone reports that a replay would be refused as too old.
+func (x *Placed) endIfDue(now time.Time) (did, gone bool) {
 	did = !x.Ended && now.After(x.until)
 	x.Ended = x.Ended || did
 	return did, x.Ended && now.After(x.until.Add(errands.PlaceLife+2*errands.MaxClockOff))
 }
 
-// joined is a queue manager with its places at others.
-type joined struct {
+// managerPlaces is a queue manager with its places at others.
+type managerPlaces struct {
 	At      map[string]Placed
 	cluster string // as it announces itself
 	number  uint64 // the order of arrival
@@ -123,27 +123,27 @@ type joined struct {
 
 // A Config describes the queue manager that keeps places.
 type Config struct {
-	Name      string
-	Domain    string                   // its token, or that of its cluster
-	Dir       string                   // its directory
-	Identity  *identity.Identity       // nil: the network has none
-	Mates     func() []string          // the names of the other members of its cluster; nil: it is in none
-	Admission func() *claims.Admission // the present claims of the network
-	Log       *slog.Logger
+	Name         string
+	Domain       string                   // its token, or that of its cluster
+	Dir          string                   // its directory
+	Identity     *identity.Identity       // nil: the network has none
+	OtherMembers func() []string          // the names of the other members of its cluster; nil: it is in none
+	Admission    func() *claims.Admission // the present claims of the network
+	Log          *slog.Logger
 }
 
 func New(cfg Config) *Places {
 	p := &Places{Identity: cfg.Identity, Self: transfer.Token(cfg.Name), domain: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), admission: cfg.Admission, path: filepath.Join(cfg.Dir, placesFile),
-		All: map[string]*whereabouts{}, Managers: map[string]*joined{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, Turned: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, paces: map[string]*peerPaces{}, streams: map[string]string{},
+		All: map[string]*identityPlaces{}, Managers: map[string]*managerPlaces{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, ChannelsChanged: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, paces: map[string]*peerPaces{}, streams: map[string]string{},
 		names: map[string]string{transfer.Token(cfg.Name): cfg.Name}}
-	p.mate = func(token string) bool {
-		return cfg.Mates != nil && slices.ContainsFunc(cfg.Mates(), func(name string) bool { return transfer.Token(name) == token })
+	p.isOtherMember = func(token string) bool {
+		return cfg.OtherMembers != nil && slices.ContainsFunc(cfg.OtherMembers(), func(name string) bool { return transfer.Token(name) == token })
 	}
 	return p
 }
 
 // here reports whether a token is that of this queue manager, of its cluster, or of another member.
-func (p *Places) here(at string) bool { return at == p.Self || at == p.domain || p.mate(at) }
+func (p *Places) here(at string) bool { return at == p.Self || at == p.domain || p.isOtherMember(at) }
 
 // Take takes a place, and reports whether it was new. Its errors are of KindMalformed, KindDenied, KindClock or KindTooLarge.
 func (p *Places) Take(said []byte) (x identity.Place, fresh bool, err error) {
@@ -163,7 +163,7 @@ func (p *Places) Take(said []byte) (x identity.Place, fresh bool, err error) {
 		return x, false, err
 	}
 	if x.Who.Role == identity.Manager {
-		if err := p.Spells(x.Who.Name); err != nil {
+		if err := p.CheckSpelling(x.Who.Name); err != nil {
 			return x, false, err
 		}
 		return x, p.join(&x, key, said, now), nil
@@ -171,9 +171,9 @@ func (p *Places) Take(said []byte) (x identity.Place, fresh bool, err error) {
 	return x, p.put(x.Who.Token(), &x, role, key, said, now), nil
 }
 
-// Spells returns an error if two queue managers have names with one token, such as qm and QM. It returns nil for the
+// CheckSpelling returns an error if two queue managers have names with one token, such as qm and QM. It returns nil for the
 // first one.
-func (p *Places) Spells(name string) error {
+func (p *Places) CheckSpelling(name string) error {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	token := transfer.Token(name)
@@ -256,7 +256,7 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 				p.log.Warn("too many agents and users; a place is not taken", slog.String("token", token), slog.Int("limit", MaxAgents))
 				return false
 			}
-			w = &whereabouts{At: map[string]Placed{}}
+			w = &identityPlaces{At: map[string]Placed{}}
 			p.All[token] = w
 		}
 	}
@@ -267,7 +267,7 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 	}
 	changed := !before || was.Ended || w.role != role
 	if w.role != role {
-		p.crowd = nil
+		p.rolesBehind = nil
 	}
 	w.role = role
 	if x.Who.Role == identity.User {
@@ -277,7 +277,7 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 	if old := w.At[left]; x.Left != "" && left != at && old.made < x.Made {
 		changed = changed || old.made > 0 && !old.Ended
 		w.At[left] = Placed{made: x.Made, until: now, Ended: true}
-		p.crowd = nil
+		p.rolesBehind = nil
 	}
 	for len(w.At) > maxPlacesOfOne {
 		oldest := at
@@ -287,13 +287,13 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 			}
 		}
 		delete(w.At, oldest)
-		p.crowd = nil
+		p.rolesBehind = nil
 	}
 	if p.ways == nil {
-		p.crowd = nil
+		p.rolesBehind = nil
 	}
 	for peer := range p.ways[at] {
-		if p.crowd != nil {
+		if p.rolesBehind != nil {
 			p.joins(peer, role)
 		}
 	}
@@ -322,7 +322,7 @@ func (p *Places) Made(token string) int64 {
 }
 
 // find finds the whereabouts of a token; those of its user for a pipe. p.mu is held.
-func (p *Places) find(token string) *whereabouts { return p.All[p.signer(token)] }
+func (p *Places) find(token string) *identityPlaces { return p.All[p.signer(token)] }
 
 // signer returns the token of the identity that signs the places of a token: the user of a pipe, or the token itself.
 // p.mu is held.
@@ -347,7 +347,7 @@ func (p *Places) limitsOf(peer string) (*rate.Limiter, *peerPaces) {
 func untilOf(x *identity.Place, now time.Time) time.Time {
 	life := errands.PlaceLife
 	if x.Member {
-		life = mateLife
+		life = otherMemberLife
 	}
 	return now.Add(min(life, time.UnixMilli(x.Made).Add(life+errands.MaxClockOff).Sub(now)))
 }
@@ -363,7 +363,7 @@ func (p *Places) join(x *identity.Place, key string, said []byte, now time.Time)
 			return false
 		}
 		p.arrivals++
-		m = &joined{At: map[string]Placed{}, number: p.arrivals}
+		m = &managerPlaces{At: map[string]Placed{}, number: p.arrivals}
 		p.Managers[token] = m
 	}
 	was, before := m.At[at]
@@ -398,9 +398,9 @@ func (p *Places) changed(tokens ...string) {
 	}
 }
 
-// Hear takes the queue manager in the heartbeat of an agent, in a network without identities. It reports whether the agent
+// TakeHeartbeat takes the queue manager in the heartbeat of an agent, in a network without identities. It reports whether the agent
 // has come to another queue manager.
-func (p *Places) Hear(token, at string, now time.Time) (came bool) {
+func (p *Places) TakeHeartbeat(token, at string, now time.Time) (came bool) {
 	p.Mu.Lock()
 	w := p.All[token]
 	came = w == nil || w.newest != at
@@ -436,8 +436,8 @@ func (p *Places) HasAgent(token string) bool {
 	return w != nil && w.role == roles.Agent
 }
 
-// Stays reports whether an identity is here, and was never elsewhere.
-func (p *Places) Stays(token string) bool {
+// StaysHere reports whether an identity is here, and was never elsewhere.
+func (p *Places) StaysHere(token string) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	w := p.All[token]
@@ -480,7 +480,7 @@ func (p *Places) Linked(l *gate.Link, c gate.Connection) (left func()) {
 		if turned {
 			p.changed("")
 		}
-		sleep.Wake(p.Turned)
+		sleep.Wake(p.ChannelsChanged)
 	}
 	change(true)
 	return func() { change(false) }
@@ -515,7 +515,7 @@ func (p *Places) Forget(now time.Time) {
 		p.ways = nil
 	}
 	if len(gone) > 0 {
-		p.crowd = nil
+		p.rolesBehind = nil
 	}
 	if now.Sub(p.listMade) > PlacesKeep {
 		p.list = nil
@@ -538,7 +538,7 @@ func endAll(at map[string]Placed, now time.Time, revoked func(key string) bool) 
 		if !x.Ended && x.until.After(now) && revoked(x.key) {
 			x.until = now.Add(-1)
 		}
-		did, gone := x.ends(now)
+		did, gone := x.endIfDue(now)
 		some = some || did
 		if at[manager] = x; gone {
 			delete(at, manager)

@@ -39,7 +39,7 @@ func (p *Places) Proves(all []json.RawMessage, token, from string, most time.Dur
 		}
 		at := transfer.Token(x.At)
 		p.Mu.Lock()
-		ok := at == from || p.mates(at, from)
+		ok := at == from || p.sameCluster(at, from)
 		p.Mu.Unlock()
 		if ok {
 			return x.Who.Token(), nil

@@ -13,7 +13,7 @@ func (p *Places) walk() {
 	if p.ways != nil {
 		return
 	}
-	p.ways, p.domains, p.crowd = map[string]map[string]bool{}, map[string]string{}, nil
+	p.ways, p.domains, p.rolesBehind = map[string]map[string]bool{}, map[string]string{}, nil
 	for peer := range p.links {
 		p.ways[peer] = map[string]bool{peer: true}
 	}
@@ -34,15 +34,15 @@ func (p *Places) walk() {
 		first, taken := of[d]
 		if !taken {
 			of[d] = token
-		} else if !p.mates(first, token) || !p.mates(token, first) {
+		} else if !p.sameCluster(first, token) || !p.sameCluster(token, first) {
 			continue
 		}
 		p.domains[token] = d
 	}
 }
 
-// mates reports whether a queue manager has signed that another one is a member of its cluster. p.mu is held.
-func (p *Places) mates(token, other string) bool {
+// sameCluster reports whether a queue manager has signed that another one is a member of its cluster. p.mu is held.
+func (p *Places) sameCluster(token, other string) bool {
 	m := p.Managers[token]
 	return m != nil && m.At[other].member && !m.At[other].Ended
 }
@@ -82,7 +82,7 @@ func (p *Places) Behind(peer, token string) bool {
 	return p.isBehind(peer, p.find(token))
 }
 
-func (p *Places) isBehind(peer string, w *whereabouts) bool {
+func (p *Places) isBehind(peer string, w *identityPlaces) bool {
 	if w == nil {
 		return false
 	}
@@ -99,8 +99,8 @@ func (p *Places) anyBehind(peer string, of ...roles.Role) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	p.walk()
-	if p.crowd == nil {
-		p.crowd = map[string]map[roles.Role]bool{}
+	if p.rolesBehind == nil {
+		p.rolesBehind = map[string]map[roles.Role]bool{}
 		for _, w := range p.All {
 			for at, x := range w.At {
 				if x.Ended {
@@ -112,15 +112,15 @@ func (p *Places) anyBehind(peer string, of ...roles.Role) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(of, func(r roles.Role) bool { return p.crowd[peer][r] })
+	return slices.ContainsFunc(of, func(r roles.Role) bool { return p.rolesBehind[peer][r] })
 }
 
 // joins notes that an identity of a role is behind the channel to a peer. p.mu is held.
 func (p *Places) joins(peer string, role roles.Role) {
-	if p.crowd[peer] == nil {
-		p.crowd[peer] = map[roles.Role]bool{}
+	if p.rolesBehind[peer] == nil {
+		p.rolesBehind[peer] = map[roles.Role]bool{}
 	}
-	p.crowd[peer][role] = true
+	p.rolesBehind[peer][role] = true
 }
 
 // loops reports whether channels lead from a peer back to this queue manager, past the channel to the peer. Both queue managers at

@@ -172,7 +172,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		// A withdrawal must not take the request for an unread one.
 		if a != nil {
 			gamma := as(t, a, one, "DELTA")
-			at, err := gamma.Standing(qmgrtest.Context(t), streams.Commands("BETA"))
+			at, err := gamma.ReaderPosition(qmgrtest.Context(t), streams.Commands("BETA"))
 			qmgrtest.WantKind(t, err, transfer.KindUnreachable)
 			if at.Age != 0 {
 				t.Errorf("the reader stands at %+v", at)

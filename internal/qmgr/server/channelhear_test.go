@@ -260,7 +260,7 @@ func TestPlacesAreSigned(t *testing.T) {
 	if !revoked.Ended || !manager.Ended {
 		t.Errorf("the place of a revoked agent has ended: %t, and that of a revoked queue manager: %t", revoked.Ended, manager.Ended)
 	}
-	if p.Spells("one") == nil || p.Spells("ONE") != nil || p.Spells("three") != nil || p.Spells("THREE") == nil {
+	if p.CheckSpelling("one") == nil || p.CheckSpelling("ONE") != nil || p.CheckSpelling("three") != nil || p.CheckSpelling("THREE") == nil {
 		t.Error("two queue managers have one token")
 	}
 	p.Forget(now.Add(errands.PlaceLife + time.Minute))

@@ -77,7 +77,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, at := range []string{"TWO", "THREE"} {
 		store.Put(at, sh.Subject(), []byte("x"))
-		_, inbox, _, err := errands.ReadFar(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)
+		_, inbox, _, err := errands.ReadRemoteMessage(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)
 		must(t, err)
 		learn("a message of ALPHA to be stored at "+at, inbox)
 	}

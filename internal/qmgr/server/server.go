@@ -298,7 +298,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if err == nil && s.cfg.Listen != "" {
 		if s.forwarder, err = forward.Start(s.forwardConfig()); err == nil {
-			s.answers.registrar.Hands(s.forwarder)
+			s.answers.registrar.SetForwarder(s.forwarder)
 		}
 	}
 	if err == nil && s.listener != nil {
@@ -346,15 +346,15 @@ func (cfg *Config) domain() string {
 // places.Config returns the configuration of the places that the queue manager knows.
 func (s *Server) placesConfig() places.Config {
 	return places.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Dir: s.cfg.Dir, Identity: s.cfg.identity(), Admission: s.account.Load, Log: s.cfg.Log,
-		Mates: s.mates}
+		OtherMembers: s.otherMembers}
 }
 
-// mates returns the names of the other members of the queue manager's cluster.
-func (s *Server) mates() []string {
+// otherMembers returns the names of the other members of the queue manager's cluster.
+func (s *Server) otherMembers() []string {
 	if s.member == nil {
 		return nil
 	}
-	return s.member.Mates()
+	return s.member.OtherMembers()
 }
 
 // routes returns the connected members of the queue manager's cluster, each with the number of its newest connection.
@@ -376,7 +376,7 @@ func (s *Server) memberConfig() cluster.Config {
 		},
 		Claims: func() roles.Claims { return claimsOf(s) }, Admit: s.admit,
 		Ensure: func(ctx context.Context) error {
-			_, err := s.answers.registrar.Keeper.Ensure(ctx)
+			_, err := s.answers.registrar.Admin.Ensure(ctx)
 			return err
 		}}
 }
@@ -396,7 +396,7 @@ func (s *Server) channelsConfig() channel.Config {
 // forward.Config returns the configuration of the queue manager's forwarder.
 func (s *Server) forwardConfig() forward.Config {
 	cfg := forward.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.AccountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.NS,
-		Channels: s.channels, Places: s.channels.Places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Standing: func() string { return disk.StandingOf(s.Store) },
+		Channels: s.channels, Places: s.channels.Places, OtherMembers: s.otherMembers, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Faults: func() string { return disk.FaultsOf(s.Store) },
 		Found: func(finding string) bool { return s.Findings.Add(finding, time.Now()) }, Log: s.cfg.Log}
 	if s.cfg.Cluster != nil {
 		cfg.Cluster = s.cfg.Cluster.Name

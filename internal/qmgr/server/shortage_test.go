@@ -43,7 +43,7 @@ func (d *fakeDisk) start(t *testing.T, dir string) (*Server, error) {
 	return s, err
 }
 
-const plenty = 1 << 40
+const ample = 1 << 40
 
 // crashedWithBatch returns a store with the queue Q. The queue has the first two messages of a batch; of the batch
 // three messages are staged. Half: the process died before it had written the second message.
@@ -120,7 +120,7 @@ func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
 			t.Errorf("the error %v is not that of a full disk", err)
 		}
 	}
-	drive.left.Store(plenty)
+	drive.left.Store(ample)
 	s, err := drive.start(t, dir)
 	must(t, err)
 	if got, want := messagesOf(t, s), []string{"message 1", "message 2", "message 3"}; !slices.Equal(got, want) {
@@ -149,7 +149,7 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 // counts.
 func TestFullDiskRefusesMessages(t *testing.T) {
 	qmgrtest.NoLeaks(t)
-	drive := newFakeDisk(plenty)
+	drive := newFakeDisk(ample)
 	s, err := drive.start(t, t.TempDir())
 	must(t, err)
 	r := s.answers.registrar
@@ -185,7 +185,7 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 // answers of the queue manager pass over the wire, and the library of a server that is not Ferry's gives the same errors.
 func TestFullDiskIsNotFullQueue(t *testing.T) {
 	qmgrtest.NoLeaks(t)
-	drive := newFakeDisk(plenty)
+	drive := newFakeDisk(ample)
 	s, err := drive.start(t, t.TempDir())
 	must(t, err)
 	ctx := qmgrtest.Context(t)
@@ -198,8 +198,8 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "no room for the queue HUGE of 1.0 TiB")
 	for _, name := range []string{"library", "asked"} {
 		if name == "asked" {
-			qmgr.Ask(manager)
-			qmgr.Ask(agent)
+			qmgr.AskAlways(manager)
+			qmgr.AskAlways(agent)
 		}
 		put := func(q transfer.QueueName) error {
 			_, err := qmgr.QueuesOf(manager).Put(ctx, wire.QueueSpan{Queue: q}, false, make([]byte, 65<<10))
@@ -211,7 +211,7 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 			return err
 		}
 		for _, store := range []func(transfer.QueueName) error{put, publish} {
-			drive.left.Store(plenty)
+			drive.left.Store(ample)
 			err := store("SMALL")
 			qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the queue SMALL is full", "ferry queue show")
 			if name == "library" { // which stores without a look at the disk

@@ -171,7 +171,7 @@ func (t *reader) decide(line []byte) error {
 
 // take reads a message's data and hands the message over.
 func (t *reader) take(to *Target, subject, reply string, size int) error {
-	data := to.Lend(size)
+	data := to.Buffer(size)
 	n := copy(data, t.buf[t.r:t.w])
 	t.r += n
 	for n < size {

@@ -23,8 +23,8 @@ import (
 
 // A Target is a subscription with messages that do not go through the library.
 type Target struct {
-	Lend func(size int) []byte                    // memory for a message
-	Take func(subject, reply string, data []byte) // must not block
+	Buffer func(size int) []byte                    // memory for a message
+	Take   func(subject, reply string, data []byte) // must not block
 }
 
 // A BuffersWriter is a connection that writes several pieces at once.

@@ -38,7 +38,7 @@ func TestPlace(t *testing.T) {
 			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			p, err := PlaceOf(filepath.Join(dir, "f"))
+			p, err := PathIdentityOf(filepath.Join(dir, "f"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestPlace(t *testing.T) {
 			}
 		})
 	}
-	if _, err := PlaceOf(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := PathIdentityOf(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nothing is there: %v", err)
 	}
 }

@@ -29,9 +29,9 @@ const (
 	lostShown = time.Hour
 )
 
-// A queueBook records the position of each application queue, in a file of coordination: a queue manager that has lost
+// A queuePositions records the position of each application queue, in a file of coordination: a queue manager that has lost
 // its directory has no record of its queues.
-type queueBook struct {
+type queuePositions struct {
 	path   string
 	queues interface {
 		Marks(context.Context) ([]wire.QueueView, error)
@@ -47,13 +47,13 @@ type queueBook struct {
 
 // A queueRecord is the file.
 type queueRecord struct {
-	V      int                                 `json:"v"`
-	Queues map[transfer.QueueName]rememberedAt `json:"queues"`
-	Lost   []lostQueue                         `json:"lost,omitempty"` // in the last hour
+	V      int                                  `json:"v"`
+	Queues map[transfer.QueueName]queuePosition `json:"queues"`
+	Lost   []lostQueue                          `json:"lost,omitempty"` // in the last hour
 }
 
-// A rememberedAt is how far a queue has come.
-type rememberedAt struct {
+// A queuePosition is how far a queue has come.
+type queuePosition struct {
 	Mark     string `json:"mark"`
 	Last     uint64 `json:"last"` // number of the newest message that there ever was
 	Messages uint64 `json:"messages"`
@@ -84,9 +84,9 @@ func watchQueues(ctx context.Context, s *Service) {
 	}
 }
 
-// newQueueBook reads the book of a service, which is before anything can change it.
-func newQueueBook(s *Service) *queueBook {
-	b := &queueBook{path: filepath.Join(s.cfg.Dir, queuesFile), queues: qmgr.QueuesOf(s.conn), now: s.cfg.Clock.Now,
+// newQueuePositions reads the positions of a service, before anything can change it.
+func newQueuePositions(s *Service) *queuePositions {
+	b := &queuePositions{path: filepath.Join(s.cfg.Dir, queuesFile), queues: qmgr.QueuesOf(s.conn), now: s.cfg.Clock.Now,
 		record: func(text string) error {
 			s.cfg.Log.Error("messages of an application queue are lost", "error", text)
 			return s.log.AppendOwn(audit.Record{Event: audit.Warning, Text: text})
@@ -98,7 +98,7 @@ func newQueueBook(s *Service) *queueBook {
 	return b
 }
 
-func (b *queueBook) load() error {
+func (b *queuePositions) load() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	data, err := os.ReadFile(b.path)
@@ -114,8 +114,8 @@ func (b *queueBook) load() error {
 	return err
 }
 
-// save writes the book where it has changed. b.mu is held.
-func (b *queueBook) save(now queueRecord) error {
+// save writes the positions where they have changed. b.mu is held.
+func (b *queuePositions) save(now queueRecord) error {
 	now.V = 1
 	data, err := json.Marshal(now)
 	if err != nil {
@@ -132,16 +132,16 @@ func (b *queueBook) save(now queueRecord) error {
 
 // look compares the queues with the recorded positions. A loss counts when two looks have found it: a cluster that
 // elects a leader may report less for a moment.
-func (b *queueBook) look(ctx context.Context) error {
+func (b *queuePositions) look(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	views, err := b.queues.Marks(ctx)
 	if err != nil {
 		return err
 	}
-	now := queueRecord{Queues: map[transfer.QueueName]rememberedAt{}}
+	now := queueRecord{Queues: map[transfer.QueueName]queuePosition{}}
 	for _, v := range views {
-		now.Queues[v.Queue] = rememberedAt{v.Mark, v.Last, v.Messages}
+		now.Queues[v.Queue] = queuePosition{v.Mark, v.Last, v.Messages}
 	}
 	for _, l := range b.known.Lost {
 		if b.now().Sub(l.At) < lostShown {
@@ -153,7 +153,7 @@ func (b *queueBook) look(ctx context.Context) error {
 	for _, queue := range slices.Sorted(maps.Keys(b.known.Queues)) {
 		was := b.known.Queues[queue]
 		is, there := now.Queues[queue]
-		text := lossOf(queue, was, is, there)
+		text := describeLoss(queue, was, is, there)
 		switch {
 		case text == "":
 		case b.doubts[queue] == "":
@@ -177,8 +177,8 @@ func (b *queueBook) look(ctx context.Context) error {
 	return nil
 }
 
-// lossOf describes the loss of a queue; "" for none.
-func lossOf(queue transfer.QueueName, was, is rememberedAt, there bool) string {
+// describeLoss describes the loss of a queue; "" for none.
+func describeLoss(queue transfer.QueueName, was, is queuePosition, there bool) string {
 	switch {
 	case !there:
 		return fmt.Sprintf("the queue %s has gone from the queue manager, with its messages: it had come to message %d, and %s were in it", queue, was.Last, count(was.Messages))
@@ -198,17 +198,17 @@ func count(messages uint64) string {
 }
 
 // removing forgets a queue while it is removed by way of coordination. Where that fails the next look finds it again.
-func (b *queueBook) removing(queue transfer.QueueName, remove func() error) error {
+func (b *queuePositions) removing(queue transfer.QueueName, remove func() error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.change(func(all map[transfer.QueueName]rememberedAt) { delete(all, queue) }); err != nil {
+	if err := b.change(func(all map[transfer.QueueName]queuePosition) { delete(all, queue) }); err != nil {
 		return err
 	}
 	return remove()
 }
 
-// change saves the book with other queues. b.mu is held.
-func (b *queueBook) change(f func(map[transfer.QueueName]rememberedAt)) error {
+// change saves the positions with other queues. b.mu is held.
+func (b *queuePositions) change(f func(map[transfer.QueueName]queuePosition)) error {
 	now := queueRecord{Queues: maps.Clone(b.known.Queues), Lost: b.known.Lost}
 	f(now.Queues)
 	return b.save(now)

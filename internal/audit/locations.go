@@ -6,17 +6,17 @@ import (
 	"ferry/internal/audit/witness"
 )
 
-// A place is the position of consecutive records of a numbering in the log.
-type place struct {
+// A location is the position of consecutive records of a numbering in the log.
+type location struct {
 	from  uint64
 	count int
 	index int64
 }
 
-// places has the positions of the newest records of the numberings.
-type places struct {
+// locationCache has the positions of the newest records of the numberings.
+type locationCache struct {
 	mu     sync.Mutex
-	of     map[stream][]place
+	of     map[stream][]location
 	sought map[stream]sought
 }
 
@@ -29,7 +29,7 @@ type sought struct {
 }
 
 // seek returns the progress of the search for a record.
-func (p *places) seek(key stream, n uint64) sought {
+func (p *locationCache) seek(key stream, n uint64) sought {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.sought[key]; s.n == n {
@@ -39,22 +39,22 @@ func (p *places) seek(key stream, n uint64) sought {
 }
 
 // keep saves the progress of a search. If there are too many, it drops those of other numberings.
-func (p *places) keep(key stream, s sought) {
+func (p *locationCache) keep(key stream, s sought) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.sought == nil || len(p.sought) >= toldStreams {
+	if p.sought == nil || len(p.sought) >= distinguishedStreams {
 		p.sought = map[stream]sought{}
 	}
 	p.sought[key] = s
 }
 
-// maxPlaces is the number of known places of a numbering.
-const maxPlaces = 1024
+// maxLocations is the number of known places of a numbering.
+const maxLocations = 1024
 
-func newPlaces() *places { return &places{of: map[stream][]place{}} }
+func newLocationCache() *locationCache { return &locationCache{of: map[stream][]location{}} }
 
 // add notes the place of a record.
-func (p *places) add(key stream, n uint64, index int64) {
+func (p *locationCache) add(key stream, n uint64, index int64) {
 	if key.agent == Coordination {
 		return
 	}
@@ -68,28 +68,28 @@ func (p *places) add(key stream, n uint64, index int64) {
 			return
 		}
 	}
-	if len(list) >= 2*maxPlaces {
-		list = append([]place(nil), list[maxPlaces:]...)
+	if len(list) >= 2*maxLocations {
+		list = append([]location(nil), list[maxLocations:]...)
 	}
-	if len(list) == 0 && len(p.of) >= toldStreams*2 {
+	if len(list) == 0 && len(p.of) >= distinguishedStreams*2 {
 		for other := range p.of {
 			delete(p.of, other)
 			break
 		}
 	}
-	p.of[key] = append(list, place{n, 1, index})
+	p.of[key] = append(list, location{n, 1, index})
 }
 
 // find returns the place of a record, with those after it. If there are several, it returns the newest.
-func (p *places) find(key stream, n uint64) (place, bool) {
+func (p *locationCache) find(key stream, n uint64) (location, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.of[key]
 	for i := len(list) - 1; i >= 0; i-- {
 		if pl := list[i]; pl.from <= n && n < pl.from+uint64(pl.count) {
 			skip := int(n - pl.from)
-			return place{n, pl.count - skip, pl.index + int64(skip)}, true
+			return location{n, pl.count - skip, pl.index + int64(skip)}, true
 		}
 	}
-	return place{}, false
+	return location{}, false
 }

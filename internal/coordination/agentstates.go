@@ -8,9 +8,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A rollCall logs changes in the state of agents. It compares the states of all agents
+// An agentStateLogger logs changes in the state of agents. It compares the states of all agents
 // with those of the previous comparison.
-type rollCall struct {
+type agentStateLogger struct {
 	log  *slog.Logger
 	last map[transfer.AgentName]presence
 }
@@ -35,7 +35,7 @@ func (p presence) away() bool {
 const rollCallLines = 100
 
 // take compares.
-func (r *rollCall) take(agents []wire.AgentStatus) {
+func (r *agentStateLogger) take(agents []wire.AgentStatus) {
 	now := make(map[transfer.AgentName]presence, len(agents))
 	lines, left := 0, 0
 	for n := range agents {

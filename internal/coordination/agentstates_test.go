@@ -14,7 +14,7 @@ import (
 // Only changes of agents are logged.
 func TestRollCall(t *testing.T) {
 	var text bytes.Buffer
-	r := rollCall{log: slog.New(slog.NewTextHandler(&text, nil))}
+	r := agentStateLogger{log: slog.New(slog.NewTextHandler(&text, nil))}
 	at := func(status, instance string) wire.AgentStatus {
 		return wire.AgentStatus{Status: status, Beat: wire.Beat{Agent: "ALPHA", Instance: instance}}
 	}
@@ -49,7 +49,7 @@ func TestRollCall(t *testing.T) {
 // A network that comes back is no flood of lines.
 func TestRollCallOfMany(t *testing.T) {
 	var text bytes.Buffer
-	r := rollCall{log: slog.New(slog.NewTextHandler(&text, nil))}
+	r := agentStateLogger{log: slog.New(slog.NewTextHandler(&text, nil))}
 	var all []wire.AgentStatus
 	for n := range 5000 {
 		all = append(all, wire.AgentStatus{Status: wire.AgentReady, Beat: wire.Beat{Agent: transfer.AgentName(fmt.Sprint("A", n))}})

@@ -13,8 +13,8 @@ import (
 	"ferry/internal/security/identity"
 )
 
-// A placing is the last identity.Place that a Conn has given to its queue manager.
-type placing struct {
+// A registering is the last identity.Place that a Conn has given to its queue manager.
+type registering struct {
 	identity *identity.Identity // of the Conn; nil: it has no place
 	server   Local              // instead of a name that the connection shows: the queue manager of this process
 	control  *link.Link
@@ -30,7 +30,7 @@ type placing struct {
 }
 
 // keep gives the queue manager a place whenever the Conn has come up, and every errands.PlaceEvery, until the Conn is closed.
-func (p *placing) keep(a asker) {
+func (p *registering) keep(a remoteAdmin) {
 	for {
 		session, over := p.control.CameUp()
 		wait := errands.PlacesAgain
@@ -42,7 +42,7 @@ func (p *placing) keep(a asker) {
 		p.mu.Unlock()
 		if due && p.control.Up.Load() {
 			ctx, cancel := context.WithTimeout(p.control.Base.Ctx, streams.APITimeout)
-			_, err := a.placed(ctx, errands.Errand{Op: errands.OpPlace})
+			_, err := a.askRegistered(ctx, errands.Errand{Op: errands.OpPlace})
 			cancel()
 			if err == nil {
 				continue
@@ -58,10 +58,10 @@ func (p *placing) keep(a asker) {
 	}
 }
 
-// placed does an errand, with a place of the Conn. If the clock of this host was set back, the queue manager knows a later
+// askRegistered does an errand, with a place of the Conn. If the clock of this host was set back, the queue manager knows a later
 // place of the identity. Then placed repeats the errand with a place that is later still.
-func (a asker) placed(ctx context.Context, e errands.Errand) (res errands.Result, err error) {
-	p := a.placing
+func (a remoteAdmin) askRegistered(ctx context.Context, e errands.Errand) (res errands.Result, err error) {
+	p := a.registering
 	session, _ := p.control.CameUp()
 	for range 2 {
 		var made int64
@@ -85,7 +85,7 @@ func (a asker) placed(ctx context.Context, e errands.Errand) (res errands.Result
 
 // say signs a place of the Conn. The place is nil without an identity, or if the name of the queue manager is not
 // known.
-func (p *placing) say() (said json.RawMessage, made int64, err error) {
+func (p *registering) say() (said json.RawMessage, made int64, err error) {
 	i := p.identity
 	if i == nil || i.Name().Role == identity.Manager {
 		return nil, 0, nil
@@ -122,7 +122,7 @@ func (p *placing) say() (said json.RawMessage, made int64, err error) {
 	return said, x.Made, err
 }
 
-func (a asker) Ensure(ctx context.Context) (map[string]streams.Mark, error) {
-	res, err := a.placed(ctx, errands.Errand{Op: errands.OpEnsure})
+func (a remoteAdmin) Ensure(ctx context.Context) (map[string]streams.Mark, error) {
+	res, err := a.askRegistered(ctx, errands.Errand{Op: errands.OpEnsure})
 	return res.Marks, err
 }

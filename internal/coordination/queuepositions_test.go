@@ -26,18 +26,18 @@ func (m marked) Marks(context.Context) ([]wire.QueueView, error) {
 	return m, nil
 }
 
-// A bookKeeping is a book with its records and findings.
-type bookKeeping struct {
-	*queueBook
+// A positionsWorld is a queuePositions with its records and findings.
+type positionsWorld struct {
+	*queuePositions
 	t        *testing.T
 	recorded []string
 	told     []string
 	at       time.Time
 }
 
-func keepBook(t *testing.T, path string) *bookKeeping {
-	k := &bookKeeping{t: t, at: time.Unix(1_800_000_000, 0)}
-	k.queueBook = &queueBook{path: path, now: func() time.Time { return k.at },
+func keepBook(t *testing.T, path string) *positionsWorld {
+	k := &positionsWorld{t: t, at: time.Unix(1_800_000_000, 0)}
+	k.queuePositions = &queuePositions{path: path, now: func() time.Time { return k.at },
 		record: func(text string) error { k.recorded = append(k.recorded, text); return nil },
 		tell:   func(_ context.Context, text string) error { k.told = append(k.told, text); return nil }}
 	if err := k.load(); err != nil {
@@ -47,7 +47,7 @@ func keepBook(t *testing.T, path string) *bookKeeping {
 }
 
 // sees looks at queues, twice.
-func (k *bookKeeping) sees(all ...wire.QueueView) {
+func (k *positionsWorld) sees(all ...wire.QueueView) {
 	k.t.Helper()
 	k.queues, k.told = append(marked{}, all...), nil
 	for range 2 {
@@ -109,7 +109,7 @@ func TestRemovalBeforeTheFirstLook(t *testing.T) {
 	dir := t.TempDir()
 	k := keepBook(t, filepath.Join(dir, queuesFile))
 	k.sees(wire.QueueView{Queue: "ORDERS", Mark: "a", Last: 120}, wire.QueueView{Queue: "OLD", Mark: "b", Last: 1})
-	b := newQueueBook(&Service{conn: new(qmgr.Conn), cfg: Config{Dir: dir, Clock: clock.System, Log: slog.New(slog.DiscardHandler)}})
+	b := newQueuePositions(&Service{conn: new(qmgr.Conn), cfg: Config{Dir: dir, Clock: clock.System, Log: slog.New(slog.DiscardHandler)}})
 	if err := b.removing("OLD", func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}

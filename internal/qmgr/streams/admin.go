@@ -17,15 +17,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Keeper makes, changes and inspects the objects that a queue manager stores. A library does so itself. An asker,
+// An Admin makes, changes and inspects the objects that a queue manager stores. A library does so itself. An asker,
 // with an identity other than a queue manager's, asks the queue manager.
-type Keeper interface {
+type Admin interface {
 	// Ensure makes the missing streams and returns the marks of all.
 	Ensure(ctx context.Context) (map[string]Mark, error)
 	// Durable makes the reader of a queue, or finds it.
 	Durable(ctx context.Context, q Queue) (Durable, error)
-	// Standing is of KindNotFound for a queue that has never been read.
-	Standing(ctx context.Context, q Queue) (Standing, error)
+	// ReaderPosition is of KindNotFound for a queue that has never been read.
+	ReaderPosition(ctx context.Context, q Queue) (ReaderPosition, error)
 	Forget(ctx context.Context, name string, queues []Queue) error
 	Owner(ctx context.Context, name string) (Owner, error)
 	// SetOwner is of KindConflict if the present revision is not that of o.
@@ -59,15 +59,15 @@ type Owner struct {
 // handler that runs holds its message for as long as it runs.
 const AckWait = 6 * time.Second
 
-// A Library is a keeper that may do everything itself. It makes vanished objects anew.
+// A Library is an Admin that may do everything itself. It makes vanished objects anew.
 type Library struct {
 	JS        func() jetstream.JetStream
 	AckWait   time.Duration
 	MaxStored int64 // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
 }
 
-// anew runs op, and again after a missing stream was made for it.
-func (l Library) anew(ctx context.Context, op func() error) error {
+// withStreams runs op, and again after a missing stream was made for it.
+func (l Library) withStreams(ctx context.Context, op func() error) error {
 	err := op()
 	if !IsMissing(err) {
 		return err
@@ -116,7 +116,7 @@ func (l Library) Durable(ctx context.Context, q Queue) (d Durable, err error) {
 		InactiveThreshold:  cmp.Or(q.Idle, DurableIdle),
 	}
 	var cons jetstream.Consumer
-	err = l.anew(ctx, func() (err error) {
+	err = l.withStreams(ctx, func() (err error) {
 		cons, err = l.JS().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 		return err
 	})
@@ -125,7 +125,7 @@ func (l Library) Durable(ctx context.Context, q Queue) (d Durable, err error) {
 			cons, err = there, nil
 		}
 	}
-	if estranged(err) {
+	if foreignDurable(err) {
 		why := err
 		if cons, err = l.replace(ctx, q, cfg); err == nil {
 			d.Findings = append(d.Findings, fmt.Sprintf("the reader %s of stream %s was not as it was made (%v): it reads from the start", q.Durable, q.Stream, why))
@@ -158,9 +158,9 @@ func (l Library) Durable(ctx context.Context, q Queue) (d Durable, err error) {
 	return d, err
 }
 
-// estranged reports whether a durable cannot be made because another one has its name or its filter, and a
+// foreignDurable reports whether a durable cannot be made because another one has its name or its filter, and a
 // configuration that is not Ferry's.
-func estranged(err error) bool {
+func foreignDurable(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	if !errors.As(err, &api) || noRoom(err) {
 		return false
@@ -206,16 +206,16 @@ func (l Library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerCon
 	return l.JS().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 }
 
-func (l Library) Standing(ctx context.Context, q Queue) (Standing, error) {
+func (l Library) ReaderPosition(ctx context.Context, q Queue) (ReaderPosition, error) {
 	cons, err := l.JS().Consumer(ctx, string(q.Stream), q.Durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return Standing{}, transfer.Errorf(transfer.KindNotFound, "no agent has read from %s yet", q.Filter)
+		return ReaderPosition{}, transfer.Errorf(transfer.KindNotFound, "no agent has read from %s yet", q.Filter)
 	}
 	if err != nil {
-		return Standing{}, err
+		return ReaderPosition{}, err
 	}
 	info := cons.CachedInfo()
-	return Standing{info.NumPending + uint64(info.NumAckPending), info.Delivered.Stream, info.TimeStamp.Sub(info.Created), info.TimeStamp}, nil
+	return ReaderPosition{info.NumPending + uint64(info.NumAckPending), info.Delivered.Stream, info.TimeStamp.Sub(info.Created), info.TimeStamp}, nil
 }
 
 func (l Library) Forget(ctx context.Context, name string, queues []Queue) error {
@@ -233,7 +233,7 @@ func (l Library) Forget(ctx context.Context, name string, queues []Queue) error 
 }
 
 func (l Library) Owner(ctx context.Context, name string) (o Owner, err error) {
-	err = l.anew(ctx, func() error {
+	err = l.withStreams(ctx, func() error {
 		s, err := l.JS().Stream(ctx, string(StreamOwner))
 		if err != nil {
 			return err
@@ -252,7 +252,7 @@ func (l Library) Owner(ctx context.Context, name string) (o Owner, err error) {
 
 func (l Library) SetOwner(ctx context.Context, name string, o Owner) (uint64, error) {
 	var ack *jetstream.PubAck
-	err := l.anew(ctx, func() (err error) {
+	err := l.withStreams(ctx, func() (err error) {
 		ack, err = l.JS().PublishMsg(ctx, &nats.Msg{Subject: OwnerSubject(name), Data: o.Value},
 			jetstream.WithExpectLastSequencePerSubject(o.Revision), jetstream.WithRetryAttempts(0))
 		return err
@@ -268,7 +268,7 @@ func (l Library) SetOwner(ctx context.Context, name string, o Owner) (uint64, er
 
 func (l Library) Strangers(ctx context.Context) (tokens []string, err error) {
 	for _, stream := range CommandStreams {
-		_, strangers, err := l.crowd(ctx, stream)
+		_, strangers, err := l.commandsOfStrangers(ctx, stream)
 		if err != nil {
 			return nil, err
 		}
@@ -280,7 +280,7 @@ func (l Library) Strangers(ctx context.Context) (tokens []string, err error) {
 
 func (l Library) Purge(ctx context.Context, tokens []string) (gone uint64, err error) {
 	for _, stream := range CommandStreams {
-		s, strangers, err := l.crowd(ctx, stream)
+		s, strangers, err := l.commandsOfStrangers(ctx, stream)
 		if err != nil {
 			return gone, err
 		}
@@ -296,14 +296,14 @@ func (l Library) Purge(ctx context.Context, tokens []string) (gone uint64, err e
 	return gone, nil
 }
 
-// crowd returns a stream of commands. If the stream is crowded, crowd also returns the subjects of its messages with
+// commandsOfStrangers returns a stream of commands. If the stream is crowded, crowd also returns the subjects of its messages with
 // their numbers of messages, by the tokens of agents that have never read from it.
-func (l Library) crowd(ctx context.Context, stream Stream) (s jetstream.Stream, strangers map[string]map[string]uint64, err error) {
+func (l Library) commandsOfStrangers(ctx context.Context, stream Stream) (s jetstream.Stream, strangers map[string]map[string]uint64, err error) {
 	s, err = l.JS().Stream(ctx, string(stream))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil, nil
 	}
-	if err != nil || !crowded(s.CachedInfo()) {
+	if err != nil || !moreThanHalfFull(s.CachedInfo()) {
 		return nil, nil, err
 	}
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(">"))
@@ -348,7 +348,7 @@ func removeSubject(ctx context.Context, s jetstream.Stream, subject string) erro
 	}
 }
 
-func crowded(info *jetstream.StreamInfo) bool {
+func moreThanHalfFull(info *jetstream.StreamInfo) bool {
 	limit, have := info.Config, info.State
 	return limit.MaxBytes > 0 && have.Bytes > uint64(limit.MaxBytes)/2 || limit.MaxMsgs > 0 && have.Msgs > uint64(limit.MaxMsgs)/2
 }

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Works is nil where a lock in a directory can keep a process of another host out, as
+// CheckLocks is nil where a lock in a directory can keep a process of another host out, as
 // far as this host can tell. It looks at the file system's kind and at how it is
 // mounted, and tries a lock. See Kind.
-func Works(dir string) error {
+func CheckLocks(dir string) error {
 	if err := shareable(dir); err != nil {
 		return err
 	}

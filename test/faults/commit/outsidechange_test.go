@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A meddling is a change by another program between a crash and the next run.
-type meddling struct {
+// An outsideChange is a change by another program between a crash and the next run.
+type outsideChange struct {
 	what string
 	file int
 	grew string // bytes appended to the old file that the item is appended to
@@ -22,8 +22,8 @@ type meddling struct {
 	take bool // the outcome must report that a consumer has taken it
 }
 
-// meddle may change one file that a crash has left between two records. It returns nil if it changes nothing.
-func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, error) {
+// changeFromOutside may change one file that a crash has left between two records. It returns nil if it changes nothing.
+func (w *work) changeFromOutside(m *faulty.Memory, c *crash, r *rand.Rand) (*outsideChange, error) {
 	k := r.IntN(len(w.files))
 	it := c.state.Items[uint64(k)]
 	if r.IntN(2) == 0 || !c.promised(w) || w.consumer || it.Intent == nil && it.Point == nil {
@@ -37,7 +37,7 @@ func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, erro
 	half, terr := m.ReadFile(temp)
 	landed := it.Intent != nil && ferr == nil && terr != nil && w.whole(k, content)
 	var err error
-	d := &meddling{file: k}
+	d := &outsideChange{file: k}
 	switch n := r.IntN(3); {
 	case landed && n > 0:
 		d.what, d.take = "a consumer takes the file", true
@@ -69,7 +69,7 @@ func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, erro
 }
 
 // expect tells the agent about the change, for the judgement.
-func (d *meddling) expect(a *agent, c *crash) {
+func (d *outsideChange) expect(a *agent, c *crash) {
 	if d == nil {
 		return
 	}
@@ -92,7 +92,7 @@ func (d *meddling) expect(a *agent, c *crash) {
 }
 
 // check compares the file with the expectation.
-func (d *meddling) check(a *agent) (wrong []string) {
+func (d *outsideChange) check(a *agent) (wrong []string) {
 	if d == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (d *meddling) check(a *agent) (wrong []string) {
 	return wrong
 }
 
-func (d *meddling) String() string {
+func (d *outsideChange) String() string {
 	if d == nil {
 		return "after the next run"
 	}

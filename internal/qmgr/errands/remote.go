@@ -8,26 +8,26 @@ import (
 )
 
 // A message to be stored elsewhere begins with a line: a version, the subject, and the inbox for the receipt.
-const farVersion = "1"
+const remoteVersion = "1"
 
-// maxFarLine bounds that line, in bytes.
-const maxFarLine = 2 << 10
+// maxRemoteLine bounds that line, in bytes.
+const maxRemoteLine = 2 << 10
 
-func FarMessage(subject, inbox string, data []byte) []byte {
-	b := make([]byte, 0, len(farVersion)+len(subject)+len(inbox)+3+len(data))
-	for _, s := range []string{farVersion, " ", subject, " ", inbox, "\n"} {
+func RemoteMessage(subject, inbox string, data []byte) []byte {
+	b := make([]byte, 0, len(remoteVersion)+len(subject)+len(inbox)+3+len(data))
+	for _, s := range []string{remoteVersion, " ", subject, " ", inbox, "\n"} {
 		b = append(b, s...)
 	}
 	return append(b, data...)
 }
 
-func ReadFar(message []byte) (subject, inbox string, data []byte, err error) {
-	n := bytes.IndexByte(message[:min(len(message), maxFarLine)], '\n')
+func ReadRemoteMessage(message []byte) (subject, inbox string, data []byte, err error) {
+	n := bytes.IndexByte(message[:min(len(message), maxRemoteLine)], '\n')
 	if n < 0 {
 		return "", "", nil, transfer.Errorf(transfer.KindMalformed, "a message that is to be stored does not say where")
 	}
 	line := strings.Split(string(message[:n]), " ")
-	if len(line) != 3 || line[0] != farVersion {
+	if len(line) != 3 || line[0] != remoteVersion {
 		return "", "", nil, transfer.Errorf(transfer.KindVersion, "a message that is to be stored says in another way where")
 	}
 	return line[1], line[2], message[n+1:], nil

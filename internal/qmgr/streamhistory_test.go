@@ -10,7 +10,7 @@ import (
 )
 
 func TestWitness(t *testing.T) {
-	w := newWitness()
+	w := newStreamHistory()
 	t0 := time.Unix(1, 0)
 	check := func(what, got, want string) {
 		t.Helper()
@@ -19,22 +19,22 @@ func TestWitness(t *testing.T) {
 		}
 	}
 	s := string(streams.StreamCommand)
-	check("the first look", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "")
+	check("the first look", w.compare(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "")
 	before := w.before(s)
 	w.saw(s, 6) // stored while the stream was asked
-	check("a message stored meanwhile", w.look(s, before, streams.Mark{Created: t0, Last: 5}), "")
-	check("a message less", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "from message 6 to message 5")
-	check("the same again", w.look(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "")
-	check("made anew", w.look(s, w.before(s), streams.Mark{Created: t0.Add(1), Last: 9}), "made anew")
+	check("a message stored meanwhile", w.compare(s, before, streams.Mark{Created: t0, Last: 5}), "")
+	check("a message less", w.compare(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "from message 6 to message 5")
+	check("the same again", w.compare(s, w.before(s), streams.Mark{Created: t0, Last: 5}), "")
+	check("made anew", w.compare(s, w.before(s), streams.Mark{Created: t0.Add(1), Last: 9}), "made anew")
 
 	check("the first attach", w.attach(s, "d", 0), "")
 	for i := range uint64(10) {
 		check("a delivery", w.delivered(s, "d", i, i), "")
 		w.acked(s, "d", i)
 	}
-	check("the next attach", w.attach(s, "d", 9+mayBeSkipped), "")
-	check("an attach ahead", w.attach(s, "d", 9+2*mayBeSkipped+1), "17 messages ahead")
-	for i := range uint64(mayComeAgain) {
+	check("the next attach", w.attach(s, "d", 9+maxSkipped), "")
+	check("an attach ahead", w.attach(s, "d", 9+2*maxSkipped+1), "17 messages ahead")
+	for i := range uint64(maxRedelivered) {
 		check("an acknowledged message", w.delivered(s, "d", i, 100+i), "")
 	}
 	check("one too many", w.delivered(s, "d", 8, 110), "come again")

@@ -18,7 +18,7 @@ func (k *knock) Close() error         { k.closed = true; return nil }
 
 func TestTheHostWithMostStrangersLosesItsOldest(t *testing.T) {
 	all := map[string][]*knock{}
-	d := NewDoor(4)
+	d := NewPendingConns(4)
 	for n, host := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", "192.0.2.1", "2001:db8::3", "192.0.2.1"} {
 		k := &knock{from: net.TCPAddr{IP: net.ParseIP(host), Port: n + 1}}
 		all[host] = append(all[host], k)
@@ -39,7 +39,7 @@ func TestTheHostWithMostStrangersLosesItsOldest(t *testing.T) {
 		t.Errorf("closed are %v, and not %v", closed, want)
 	}
 
-	d = NewDoor(1)
+	d = NewPendingConns(1)
 	a, b := &knock{}, &knock{}
 	d.Enter(a)
 	d.Leave(a)

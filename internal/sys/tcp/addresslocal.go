@@ -2,10 +2,10 @@ package tcp
 
 import "net"
 
-// Stands reports whether the address at this end of a connection is still one of this host. A connection without such
+// AddressIsLocal reports whether the address at this end of a connection is still one of this host. A connection without such
 // an address carries nothing any more, and no error reports that. A connection that is no TCP connection, or that
 // cannot be checked, counts as one that stands.
-func Stands(c net.Conn) bool {
+func AddressIsLocal(c net.Conn) bool {
 	local, ok := c.LocalAddr().(*net.TCPAddr)
 	if !ok || local.IP.IsLoopback() {
 		return true

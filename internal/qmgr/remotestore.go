@@ -31,12 +31,12 @@ type receipts struct {
 	mu      sync.Mutex
 	listens map[string]bool // by the queue manager's token
 	last    uint64
-	waiting map[uint64]*farReceipt
+	waiting map[uint64]*remoteReceipt
 	came    map[string]time.Time // of the newest receipt, by the queue manager's token
 }
 
-// A farReceipt is one of them.
-type farReceipt struct {
+// A remoteReceipt is one of them.
+type remoteReceipt struct {
 	r     *receipts
 	n     uint64
 	at    string // token of the queue manager
@@ -92,21 +92,21 @@ func (r *receipts) take(at, inbox string, data []byte) {
 }
 
 // next returns a new receipt to wait for from a queue manager.
-func (r *receipts) next(at string) *farReceipt {
+func (r *receipts) next(at string) *remoteReceipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	if len(r.waiting) >= manyReceipts {
-		maps.DeleteFunc(r.waiting, func(_ uint64, w *farReceipt) bool { return now.Sub(w.since) > oldReceipt })
+		maps.DeleteFunc(r.waiting, func(_ uint64, w *remoteReceipt) bool { return now.Sub(w.since) > oldReceipt })
 	}
 	r.last++
-	w := &farReceipt{r, r.last, at, make(chan error, 1), now}
+	w := &remoteReceipt{r, r.last, at, make(chan error, 1), now}
 	r.waiting[w.n] = w
 	return w
 }
 
 // forget drops a receipt without a waiter.
-func (w *farReceipt) forget() {
+func (w *remoteReceipt) forget() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	delete(w.r.waiting, w.n)
@@ -114,7 +114,7 @@ func (w *farReceipt) forget() {
 
 // wait waits for the receipt. The receipt is overdue when no receipt of that queue manager has come for storeAckWait
 // since the message was sent. Behind a slow channel the receipts come as slowly as the channel carries the messages.
-func (w *farReceipt) wait(ctx context.Context) error {
+func (w *remoteReceipt) wait(ctx context.Context) error {
 	defer w.forget()
 	look := time.NewTicker(link.QuietLook)
 	defer look.Stop()
@@ -141,7 +141,7 @@ func (w *farReceipt) wait(ctx context.Context) error {
 
 // newest returns the time of the newest receipt of the queue manager, or the time when the message was sent if that was
 // later.
-func (r *receipts) newest(w *farReceipt) time.Time {
+func (r *receipts) newest(w *remoteReceipt) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := r.came[w.at]; at.After(w.since) {
@@ -152,14 +152,14 @@ func (r *receipts) newest(w *farReceipt) time.Time {
 
 // A Receipt is the queue manager's answer to a message that is to be stored.
 type Receipt struct {
-	c    *Conn
-	of   string
-	size int
-	link *link.Link // that carried the message
-	sent time.Time
-	ack  jetstream.PubAckFuture
-	far  *farReceipt // instead of ack, for a message that is stored elsewhere
-	err  error
+	c      *Conn
+	of     string
+	size   int
+	link   *link.Link // that carried the message
+	sent   time.Time
+	ack    jetstream.PubAckFuture
+	remote *remoteReceipt // instead of ack, for a message that is stored elsewhere
+	err    error
 }
 
 // Put sends a message of stored delivery to the store of the agent's own queue manager, or of another one
@@ -179,14 +179,14 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	case len(data) > streams.MaxStoredMessage:
 		r.err = streams.TooLarge("the store", len(data), streams.MaxStoredMessage)
 	default:
-		r.far = s.receipts.next(at)
+		r.remote = s.receipts.next(at)
 		id, err := wire.ReadStore(subject)
 		if err == nil {
-			inbox := wire.InboxSubject(s.of.Token(), errands.StoreToken+at, errands.SecretFor(s.receipts.secret, at), r.far.n)
-			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), errands.FarMessage(subject, inbox, data))
+			inbox := wire.InboxSubject(s.of.Token(), errands.StoreToken+at, errands.SecretFor(s.receipts.secret, at), r.remote.n)
+			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), errands.RemoteMessage(subject, inbox, data))
 		}
 		if r.err = err; err != nil {
-			r.far.forget()
+			r.remote.forget()
 		}
 	}
 	return r
@@ -202,8 +202,8 @@ func (r *Receipt) Wait(ctx context.Context) error {
 	if r.err != nil {
 		return r.c.base.Explain(r.err, r.of, r.size)
 	}
-	if r.far != nil {
-		return explainStored(r.c, r.far.wait(ctx), r.of, r.size)
+	if r.remote != nil {
+		return explainStored(r.c, r.remote.wait(ctx), r.of, r.size)
 	}
 	look := time.NewTicker(link.QuietLook)
 	defer look.Stop()
@@ -214,8 +214,8 @@ func (r *Receipt) Wait(ctx context.Context) error {
 		case err := <-r.ack.Err():
 			return explainStored(r.c, err, r.of, r.size)
 		case now := <-look.C:
-			if r.link.Trip.Had(r.sent, now) > storeAckWait {
-				return r.c.base.Explain(errNoReceipt, r.of, r.size)
+			if r.link.Trip.HeldFor(r.sent, now) > storeAckWait {
+				return r.c.base.Explain(errReceiptOverdue, r.of, r.size)
 			}
 		case <-ctx.Done():
 			return r.c.base.Explain(ctx.Err(), r.of, r.size)

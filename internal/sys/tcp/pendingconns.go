@@ -7,46 +7,46 @@ import (
 	"sync"
 )
 
-// A Door bounds the number of connections that are not authenticated yet. When there are too many, the host that has
+// PendingConns bounds the number of connections that are not authenticated yet. When there are too many, the host that has
 // most of them loses its oldest: an honest peer authenticates at once. The methods may be called from any goroutine.
-type Door struct {
-	most   int
-	mu     sync.Mutex
-	guests []guest // oldest first
+type PendingConns struct {
+	most  int
+	mu    sync.Mutex
+	conns []pendingConn // oldest first
 }
 
-type guest struct {
+type pendingConn struct {
 	c    net.Conn
 	from string
 }
 
-// NewDoor makes a Door for so many strangers.
-func NewDoor(most int) *Door { return &Door{most: most} }
+// NewPendingConns makes PendingConns for so many connections.
+func NewPendingConns(most int) *PendingConns { return &PendingConns{most: most} }
 
 // Enter counts a connection, and closes the one that gives way for it.
-func (d *Door) Enter(c net.Conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.guests = append(d.guests, guest{c, siteOf(c)})
-	if len(d.guests) <= d.most {
+func (p *PendingConns) Enter(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = append(p.conns, pendingConn{c, siteOf(c)})
+	if len(p.conns) <= p.most {
 		return
 	}
 
 	count, most := map[string]int{}, 0
-	for _, g := range d.guests {
+	for _, g := range p.conns {
 		count[g.from]++
 		most = max(most, count[g.from])
 	}
-	gone := slices.IndexFunc(d.guests, func(g guest) bool { return count[g.from] == most })
-	d.guests[gone].c.Close()
-	d.guests = slices.Delete(d.guests, gone, gone+1)
+	gone := slices.IndexFunc(p.conns, func(g pendingConn) bool { return count[g.from] == most })
+	p.conns[gone].c.Close()
+	p.conns = slices.Delete(p.conns, gone, gone+1)
 }
 
-// Leave is called when a stranger is none any more, or has gone.
-func (d *Door) Leave(c net.Conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.guests = slices.DeleteFunc(d.guests, func(g guest) bool { return g.c == c })
+// Leave is called when a connection is authenticated, or has ended.
+func (p *PendingConns) Leave(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = slices.DeleteFunc(p.conns, func(g pendingConn) bool { return g.c == c })
 }
 
 // siteOf returns the key of one host: an IPv4 address, or an IPv6 network of 64 bits, because a host may take any
