@@ -129,7 +129,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 
-	where, err := cfg.place()
+	where, err := cfg.address()
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func linksOf(c *Conn) []*link.Link {
 	return []*link.Link{c.control, c.data}
 }
 
-// place checks the address of the configuration and describes it, without secrets.
-func (cfg *ConnConfig) place() (string, error) {
+// address checks the address of the configuration and describes it, without secrets.
+func (cfg *ConnConfig) address() (string, error) {
 	if cfg.Server != nil {
 		return "queue manager " + cfg.Server.Name(), nil
 	}

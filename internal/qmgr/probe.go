@@ -28,7 +28,7 @@ type Probed struct {
 // than nats has no address: its listener is not Ferry's.
 func ProbeURL(ctx context.Context, url string, timeout time.Duration) (p Probed, at string, err error) {
 	cfg := ConnConfig{URL: url}
-	where, err := cfg.place()
+	where, err := cfg.address()
 	if err != nil {
 		return p, "", err
 	}

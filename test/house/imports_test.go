@@ -67,9 +67,9 @@ var rows = []row{
 	{[]string{"internal/security/access", "internal/security/word"}, "the rights at an agent, from names, rules and the signed document that has them; the author of a message, by its signature"},
 	{[]string{"internal/qmgr/forward", "internal/qmgr/cluster", "internal/qmgr/link"},
 		"parts of a queue manager, and the connections of a client: they are handed what the others know"},
-	{[]string{"internal/qmgr/channel", "internal/qmgr/disk"},
+	{[]string{"internal/qmgr/channel", "internal/qmgr/storage"},
 		"channels to other queue managers, and the store of one on its disk"},
-	{[]string{"internal/qmgr/places"},
+	{[]string{"internal/qmgr/registrations"},
 		"the queue managers that agents and users are at, from signed statements alone"},
 	{[]string{"internal/qmgr/own", "internal/qmgr/errands"},
 		"questions to a queue manager, and its connection to itself: client and server share these, and nothing else"},
@@ -98,7 +98,7 @@ type importRule struct {
 }
 
 var importRules = []importRule{
-	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/disk", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/link", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/places", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
+	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/storage", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/link", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/registrations", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
 		because: "the courier can be replaced only if the packages of one folder know its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "one package decides which data is durable, and when"},

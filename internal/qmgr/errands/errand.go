@@ -40,8 +40,8 @@ type Errand struct {
 	Queue   *streams.QueueTask `json:"queue,omitempty"`
 	Remove  *Removal           `json:"remove,omitempty"`
 	Text    string             `json:"text,omitempty"`
-	// Place is an identity.Place of the asker, with any errand.
-	Place json.RawMessage `json:"place,omitempty"`
+	// Registration is an identity.Registration of the asker, with any errand.
+	Registration json.RawMessage `json:"place,omitempty"`
 }
 
 // An op names the operation of an errand: a method of streams.Admin.
@@ -63,7 +63,7 @@ const (
 	OpMembers        op = "members" // not of streams.Admin: Server.Members
 	OpRemove         op = "remove"  // not of streams.Admin: cluster.Member.Remove
 	OpNotice         op = "notice"  // not of streams.Admin: Server.noticed
-	OpPlace          op = "place"   // not of streams.Admin: Forwarder.Came
+	OpRegister       op = "place"   // not of streams.Admin: Forwarder.Register
 )
 
 // An Result is the result of an errand.
@@ -79,7 +79,7 @@ type Result struct {
 	Members        []streams.Member        `json:"members,omitempty"`
 	Store          *streams.StoreResult    `json:"store,omitempty"`
 	Queue          *streams.QueueResult    `json:"queue,omitempty"`
-	Placed         int64                   `json:"placed,omitempty"` // identity.Place.Made of the newest place of the asker that is known
+	Registered     int64                   `json:"placed,omitempty"` // identity.Registration.Made of the newest registration of the asker that is known
 }
 
 const (
@@ -112,7 +112,7 @@ func (e *Errand) Allowed(asker string) bool {
 		return e.ofPipe(asker)
 	}
 	switch e.Op {
-	case OpEnsure, OpMembers, OpPlace:
+	case OpEnsure, OpMembers, OpRegister:
 		return true
 	case OpReaderPosition:
 		return e.Durable != wire.Coordination
@@ -137,7 +137,7 @@ func (e *Errand) Allowed(asker string) bool {
 // ofPipe reports whether a pipe may have an errand done: for the readers of its own requests and cancels.
 func (e *Errand) ofPipe(asker string) bool {
 	switch e.Op {
-	case OpEnsure, OpForget, OpPlace:
+	case OpEnsure, OpForget, OpRegister:
 		return true
 	case OpReaderPosition, OpDurable:
 		return e.Durable == streams.CommandsPrefix+asker || e.Durable == streams.ControlsPrefix+asker

@@ -23,11 +23,11 @@ const (
 	errandBytes   = 64 << 20 // of all that wait
 )
 
-// A Forwarder knows the places of agents and the messages at other queue managers, and has tasks done there.
+// A Forwarder knows the registrations of agents and the messages at other queue managers, and has tasks done there.
 type Forwarder interface {
-	// Came takes a place that the holder of the token asker has given, and returns the time of the newest known place
+	// Register takes a registration that the holder of the token asker has given, and returns the time of the newest known registration
 	// of the same identity.
-	Came(asker string, place []byte) (newest int64, err error)
+	Register(asker string, place []byte) (newest int64, err error)
 	// Stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
 	Stays(token string) bool
 	// StoredAt returns the token of the queue manager that does a task; empty: this one.
@@ -222,10 +222,10 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %.40q for %.200q", asker, e.Op, e.Durable)
 	}
 
-	if f := r.forwarder(); f != nil && len(e.Place) > 0 {
-		res.Placed, err = f.Came(asker, e.Place)
+	if f := r.forwarder(); f != nil && len(e.Registration) > 0 {
+		res.Registered, err = f.Register(asker, e.Registration)
 	}
-	if e.Op == OpPlace {
+	if e.Op == OpRegister {
 		return res, err
 	}
 	err = nil

@@ -18,7 +18,7 @@ import (
 
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
-	"ferry/internal/qmgr/places"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -126,7 +126,7 @@ func (a *Announcer) coordinationAt() string {
 	if a.here.Load() {
 		return a.f.self
 	}
-	if a.f.Places.Identity != nil { // coordination publishes its place itself
+	if a.f.Registry.Identity != nil { // coordination publishes its registration itself
 		return a.f.WhereIs(wire.Coordination)
 	}
 	a.Mu.Lock()
@@ -141,8 +141,8 @@ func (a *Announcer) coordinationAt() string {
 
 // DomainOf returns the token of a queue manager, or of its cluster, by its name.
 func (a *Announcer) DomainOf(name string) string {
-	if a.f.Places.Identity != nil {
-		return a.f.Places.DomainOf(transfer.Token(name))
+	if a.f.Registry.Identity != nil {
+		return a.f.Registry.DomainOf(transfer.Token(name))
 	}
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -166,9 +166,9 @@ func (a *Announcer) Announced(m *nats.Msg) {
 	now := time.Now()
 	a.Mu.Lock()
 	was, known := a.Others[token]
-	if !known && len(a.Others) >= places.MaxManagers {
+	if !known && len(a.Others) >= registrations.MaxManagers {
 		a.Mu.Unlock()
-		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", places.MaxManagers)
+		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", registrations.MaxManagers)
 		return
 	}
 	o := other{Announcement: x, heard: now, ahead: x.Time.Sub(now), duplicate: was.duplicate}
@@ -199,10 +199,10 @@ func (a *Announcer) Announced(m *nats.Msg) {
 
 // checkedDomain returns the token of a queue manager or of its cluster. Signed statements take precedence.
 func (a *Announcer) checkedDomain(x *Announcement) string {
-	if a.f.Places.Identity == nil {
+	if a.f.Registry.Identity == nil {
 		return x.Domain
 	}
-	return a.f.Places.DomainOf(transfer.Token(x.Name))
+	return a.f.Registry.DomainOf(transfer.Token(x.Name))
 }
 
 // domains returns the tokens of the other queue managers, or clusters, that can be reached.
@@ -224,7 +224,7 @@ func (a *Announcer) forget(now time.Time) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	most := managerForgot
-	if len(a.Others) >= places.MaxManagers {
+	if len(a.Others) >= registrations.MaxManagers {
 		most = ManagerGone
 	}
 	maps.DeleteFunc(a.Others, func(_ string, o other) bool { return now.Sub(o.heard) > most })

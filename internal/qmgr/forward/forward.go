@@ -19,8 +19,8 @@ import (
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/own"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/quiet"
@@ -30,7 +30,7 @@ import (
 )
 
 // A Forwarder forwards messages that are stored here for agents, and for coordination, at other queue managers: a
-// message leaves the store when the queue manager there has acknowledged that it has stored it. The places tell the
+// message leaves the store when the queue manager there has acknowledged that it has stored it. The registrations tell the
 // queue manager of an agent. A message whose acknowledgement is lost arrives twice, as other stored messages do.
 //
 // There is no reader for each agent that is elsewhere: messages are looked up by their subjects and deleted by their
@@ -52,7 +52,7 @@ type Forwarder struct {
 	tasks sync.WaitGroup
 	wake  chan struct{}
 
-	Places *places.Places
+	Registry *registrations.Registry
 
 	Mu      sync.Mutex
 	due     map[string]int       // by the addressee's token: how many looks are left after a message was stored
@@ -85,7 +85,7 @@ type Config struct {
 	Own          *own.Conn
 	NS           *server.Server
 	Channels     *channel.Channels
-	Places       *places.Places
+	Registry     *registrations.Registry
 	Limits       Limits                   // nil: there are none
 	OtherMembers func() []string          // the names of the other members of its cluster
 	Routes       func() map[string]uint64 // the connected ones, with the number of the newest connection of each
@@ -108,7 +108,7 @@ type Limits interface {
 
 // Start starts to forward messages, and to take them from others.
 func Start(cfg Config) (*Forwarder, error) {
-	f := &Forwarder{cfg: cfg, Places: cfg.Places, Own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: errands.NewSecret(), wake: make(chan struct{}, 1),
+	f := &Forwarder{cfg: cfg, Registry: cfg.Registry, Own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: errands.NewSecret(), wake: make(chan struct{}, 1),
 		due: map[string]int{}, waits: map[string]int{}, Blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.Announcer = newAnnouncer(f)
@@ -123,7 +123,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	if cfg.Identity == nil {
 		hears[wire.AllBeats] = f.Beat
 	} else {
-		hears[wire.AllPlaces] = f.came
+		hears[wire.AllPlaces] = f.hearRegistration
 	}
 	for subject, h := range hears {
 		group := "" // each member of a cluster hears it
@@ -148,7 +148,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	f.tasks.Go(f.run)
 	f.tasks.Go(desk.run)
 	if cfg.Identity != nil {
-		f.tasks.Go(f.place)
+		f.tasks.Go(f.publishRegistrations)
 	}
 	f.tasks.Go(f.events)
 	f.tasks.Go(f.Announcer.announce)
@@ -166,7 +166,7 @@ func (f *Forwarder) Stop() {
 // lookSoon has everything looked at soon.
 func (f *Forwarder) lookSoon() { sleep.Wake(f.wake) }
 
-// Beat takes an agent's place from its heartbeat, in a network without identities.
+// Beat takes an agent's registration from its heartbeat, in a network without identities.
 func (f *Forwarder) Beat(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var report struct {
@@ -181,7 +181,7 @@ func (f *Forwarder) Beat(m *nats.Msg) {
 	if len(token) > streams.MaxToken || len(at) > streams.MaxToken {
 		return
 	}
-	if f.Places.TakeHeartbeat(token, at, time.Now()) {
+	if f.Registry.TakeHeartbeat(token, at, time.Now()) {
 		f.moved(token)
 	}
 }
@@ -285,7 +285,7 @@ func (f *Forwarder) lookAtAll() {
 // Forget drops queue managers and identities that have been silent for long.
 func (f *Forwarder) Forget(now time.Time) {
 	f.Announcer.forget(now)
-	f.Places.Forget(now)
+	f.Registry.Forget(now)
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	maps.DeleteFunc(f.Blocked, func(_ string, until time.Time) bool { return now.After(until) })
@@ -346,7 +346,7 @@ func (f *Forwarder) forwardDue() (again bool) {
 // Drain forwards the messages that are stored for an agent: commands before requests, as a command may withdraw one.
 // err is the reason why messages are left.
 func (f *Forwarder) Drain(token, to string) (err error) {
-	held := map[string]bool{} // authors without room or without a place there
+	held := map[string]bool{} // authors without room or without a registration there
 	for _, q := range []streams.Queue{{Stream: streams.StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: streams.StreamCommand, Filter: "ferry.command." + token + ".>"}} {
 		st, missing := f.Own.JS().Stream(f.ctx, string(q.Stream))
 		if missing != nil {
@@ -400,7 +400,7 @@ func (f *Forwarder) never(err error, subject string) bool {
 	return true
 }
 
-// gather reads the first messages of each of some subjects, and their numbers. Those of an author without a place here wait until it
+// gather reads the first messages of each of some subjects, and their numbers. Those of an author without a registration here wait until it
 // is here again.
 func (f *Forwarder) gather(st jetstream.Stream, subjects []string) (b Batch, seqs []uint64, err error) {
 	b = Batch{V: 1}
@@ -436,7 +436,7 @@ func (f *Forwarder) send(to string, b Batch) (n int, held []int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+errands.Slowest(len(data)))
 	defer cancel()
-	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(to, f.Places.Self), f.inbox(to), data)
+	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(to, f.Registry.Self), f.inbox(to), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
@@ -467,7 +467,7 @@ func (f *Forwarder) Stays(token string) bool {
 	if len(f.cfg.Channels.List()) == 0 {
 		return true
 	}
-	return f.Places.StaysHere(token)
+	return f.Registry.StaysHere(token)
 }
 
 // Waiting returns the number of messages that wait for another queue manager.

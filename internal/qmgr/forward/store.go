@@ -40,13 +40,13 @@ func (t *RemoteTask) check() error {
 func (f *Forwarder) doRemoteTask(b *Batch, from string, answer func([]byte)) {
 	t := b.Store
 	err := t.check()
-	if err == nil && f.Places.Identity != nil {
+	if err == nil && f.Registry.Identity != nil {
 		of := []string{t.Asker}
 		if t.Task.Do == streams.StoreClear {
 			of = clearers
 		}
 		for _, token := range of {
-			if _, err = f.Places.Proves(b.Proofs, token, from, errands.PlaceLife); err == nil {
+			if _, err = f.Registry.Proves(b.Proofs, token, from, errands.RegistrationLife); err == nil {
 				break
 			}
 		}
@@ -66,14 +66,14 @@ func (f *Forwarder) doRemoteTask(b *Batch, from string, answer func([]byte)) {
 	f.cfg.Take(t.Asker, body, answer)
 }
 
-// WhereIs returns the token of the queue manager in the latest place of an agent; empty if it is not known.
+// WhereIs returns the token of the queue manager in the latest registration of an agent; empty if it is not known.
 func (f *Forwarder) WhereIs(agent string) string {
-	at := f.Places.Where(agent)
-	if at != "" && f.Places.Identity == nil {
+	at := f.Registry.Where(agent)
+	if at != "" && f.Registry.Identity == nil {
 		return at // agents say the cluster's name themselves
 	}
 	if at != "" {
-		at = f.Places.DomainOf(at)
+		at = f.Registry.DomainOf(at)
 	}
 	return at
 }
@@ -119,7 +119,7 @@ func (f *Forwarder) AskStore(ctx context.Context, at, asker string, t streams.St
 	if err != nil {
 		return streams.StoreResult{}, err
 	}
-	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(at, f.Places.Self), f.inbox(at), data)
+	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(at, f.Registry.Self), f.inbox(at), data)
 	if err != nil && f.ctx.Err() == nil {
 		f.Mu.Lock()
 		f.Blocked[at] = time.Now().Add(forwardAgain)

@@ -44,7 +44,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 		must(t, err)
 		_, err = fmt.Fprintf(l.conn, "LS+ ferry.forward.%s.*\r\n", name)
 		must(t, err)
-		for question := []string{""}; question[0] != "LMSG"; { // for the places that it knows
+		for question := []string{""}; question[0] != "LMSG"; { // for the registrations that it knows
 			line, err := l.in.ReadString('\n')
 			must(t, err)
 			if question = strings.Fields(line); len(question) == 4 {

@@ -118,7 +118,7 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	qmgrtest.Eventually(t, "it is known where BETA is", func() bool { v, err := alpha.Outgoing(ctx, "BETA"); return err == nil && v.At == "TWO" })
 	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
-	for n := 0; (err == nil || transfer.KindOf(err) == transfer.KindUnreachable) && n < 200; n++ { // a first answer may be lost while places are exchanged
+	for n := 0; (err == nil || transfer.KindOf(err) == transfer.KindUnreachable) && n < 200; n++ { // a first answer may be lost while registrations are exchanged
 		err = alpha.Put("TWO", sh.Subject(), make([]byte, streams.MaxStoredMessage)).Wait(ctx)
 	}
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
@@ -202,7 +202,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	_, err = qmgr.StoreOf(as(t, a, s, "BETA"), "BETA").Outgoing(qmgrtest.Context(t), "BETA") // makes the store
 	must(t, err)
 	for name, at := range map[string]string{"ALPHA": "TWO", "GAMMA": "TWO", "EPSILON": "TWO", "DELTA": "THREE"} {
-		must(t, s.forwarder.Placed(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
+		must(t, s.forwarder.TakeRegistration(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
 	}
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	put := func(from, to transfer.AgentName) (code jetstream.ErrorCode, why string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/gate"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/quiet"
@@ -59,7 +59,7 @@ func newLimits(s *Server) *limits {
 	// A synced stream stores some hundreds of messages in a second, and an agent reads as many. The burst has two requests of 16 MiB,
 	// or a cancel of each of 1,000 transfers.
 	commands := pace(100, 128<<20, 10*time.Second)
-	words := quota.NewPace(places.WordRate)
+	words := quota.NewPace(registrations.WordRate)
 	return &limits{s: s, quiet: quiet.New(s.cfg.Log, nil), wake: make(chan struct{}, 1),
 		stocks: map[wire.Class]*streamStock{
 			wire.ClassCommand: book("the queue of requests", command, streams.All[0]),
@@ -67,11 +67,11 @@ func newLimits(s *Server) *limits {
 			wire.ClassStore:   book("the store", store, streams.StoreConfig(cmp.Or(s.cfg.MaxStored, streams.DefaultMaxStored))),
 		},
 		paces: map[wire.Class]*quota.Pace{
-			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: quota.NewPace(places.AskRate),
+			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: quota.NewPace(registrations.AskRate),
 			wire.ClassEvent: pace(1_000, 8<<20, 8*time.Second),
 			wire.ClassReply: words, wire.ClassWord: words,
 		},
-		pairs: quota.NewPace(places.PairRate),
+		pairs: quota.NewPace(registrations.PairRate),
 	}
 }
 
@@ -206,11 +206,11 @@ func isAnswer(subject string) bool {
 	return ok
 }
 
-// Knows reports whether an agent may be one of the network. One with a place is, even if an authority that was restored
+// Knows reports whether an agent may be one of the network. One with a registration is, even if an authority that was restored
 // from a backup has lost its enrolment. Pipes are not enrolled.
 func (l *limits) Knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
-	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.Places.HasAgent(token)
+	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.Registry.HasAgent(token)
 }
 
 // mayPublish reports whether the role of a client allows it to publish on a subject.

@@ -11,16 +11,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Place is the registration of an identity: its signed statement that it is at a queue manager. An agent, a user or a
+// A Registration is the registration of an identity: its signed statement that it is at a queue manager. An agent, a user or a
 // service is at the queue manager that it is connected to. A queue manager is at each other queue manager that a
-// channel or a cluster joins to it. A queue manager on the way passes a Place on and cannot make one. CheckPlace must
-// check a Place before its use.
-type Place struct {
+// channel or a cluster joins to it. A queue manager on the way passes a Registration on and cannot make one. CheckRegistration must
+// check a Registration before its use.
+type Registration struct {
 	V       int      `json:"v"`
 	Who     Name     `json:"who"`
 	At      string   `json:"at"`                // the name of a queue manager
 	Left    string   `json:"left,omitempty"`    // the queue manager that the identity has left
-	Made    int64    `json:"made"`              // milliseconds since 1970; the later one of two Places of an identity counts
+	Made    int64    `json:"made"`              // milliseconds since 1970; the later one of two Registrations of an identity counts
 	Cluster string   `json:"cluster,omitempty"` // of a queue manager: the name of its cluster
 	Member  bool     `json:"member,omitempty"`  // of a queue manager: At is another member of that cluster
 	JWT     string   `json:"jwt,omitempty"`     // of a user: its role
@@ -29,23 +29,23 @@ type Place struct {
 }
 
 const (
-	placeVersion = 1
-	maxChain     = 4
-	// maxCluster bounds the name of a cluster in a Place, in bytes.
+	registrationVersion = 1
+	maxChain            = 4
+	// maxCluster bounds the name of a cluster in a Registration, in bytes.
 	maxCluster = 256
 )
 
 // lines returns the signed text.
-func (p *Place) lines() []byte {
+func (p *Registration) lines() []byte {
 	return fmt.Appendf(nil, "ferry place v1\n%s\n%s\n%s\n%d\n%s\n%t\n%x\n", p.Who, p.At, p.Left, p.Made, p.Cluster, p.Member, sha256.Sum256([]byte(p.JWT)))
 }
 
-func (p *Place) check() error {
+func (p *Registration) check() error {
 	managers := []string{p.At}
 	if p.Left != "" {
 		managers = append(managers, p.Left)
 	}
-	bad := p.V != placeVersion || p.Who.Check() != nil || p.Made <= 0 || len(p.Chain) == 0 || len(p.Chain) > maxChain || len(p.Cluster) > maxCluster ||
+	bad := p.V != registrationVersion || p.Who.Check() != nil || p.Made <= 0 || len(p.Chain) == 0 || len(p.Chain) > maxChain || len(p.Cluster) > maxCluster ||
 		(p.Cluster != "" || p.Member) && p.Who.Role != Manager || p.Member && p.Cluster == "" || p.JWT != "" && p.Who.Role != User
 	for _, name := range managers {
 		bad = bad || (Name{Network: p.Who.Network, Role: Manager, Name: name}).Check() != nil
@@ -59,10 +59,10 @@ func (p *Place) check() error {
 	return nil
 }
 
-// SignPlace signs a Place of this identity.
-func (i *Identity) SignPlace(p Place) (*Place, error) {
+// SignRegistration signs a Registration of this identity.
+func (i *Identity) SignRegistration(p Registration) (*Registration, error) {
 	now := i.now.Load()
-	p.V, p.Who = placeVersion, now.name
+	p.V, p.Who = registrationVersion, now.name
 	p.Chain = now.cert.Certificate[:1]
 	if len(now.cert.Certificate) > 2 { // a root is being replaced, and a reader may only know the old one
 		p.Chain = now.cert.Certificate
@@ -76,10 +76,10 @@ func (i *Identity) SignPlace(p Place) (*Place, error) {
 	return &p, err
 }
 
-// CheckPlace verifies that the named identity has signed a Place. The certificate must have been valid when the Place
-// was made, and must not be revoked. CheckPlace returns the KeyHash of the certificate. The error is of KindMalformed
+// CheckRegistration verifies that the named identity has signed a Registration. The certificate must have been valid when the Registration
+// was made, and must not be revoked. CheckRegistration returns the KeyHash of the certificate. The error is of KindMalformed
 // or KindDenied.
-func (i *Identity) CheckPlace(p *Place) (key string, err error) {
+func (i *Identity) CheckRegistration(p *Registration) (key string, err error) {
 	if err := p.check(); err != nil {
 		return "", err
 	}
@@ -94,12 +94,12 @@ func (i *Identity) CheckPlace(p *Place) (key string, err error) {
 	return known.Key, nil
 }
 
-// placeSlack is the clock error that CheckPlace allows between the time of a Place and the validity of a certificate.
-const placeSlack = time.Hour
+// registrationSlack is the clock error that CheckRegistration allows between the time of a Registration and the validity of a certificate.
+const registrationSlack = time.Hour
 
-// proves returns the verified certificate of a Place.
-func (i *Identity) proves(p *Place) (*Leaf, error) {
-	leaf, err := i.leaves.Verify(i.Roots(), p.Chain, time.UnixMilli(p.Made), placeSlack)
+// proves returns the verified certificate of a Registration.
+func (i *Identity) proves(p *Registration) (*Leaf, error) {
+	leaf, err := i.leaves.Verify(i.Roots(), p.Chain, time.UnixMilli(p.Made), registrationSlack)
 	switch {
 	case err != nil:
 		return nil, err

@@ -1,4 +1,4 @@
-package places
+package registrations
 
 import (
 	"encoding/json"
@@ -14,18 +14,18 @@ import (
 	"ferry/internal/transfer"
 )
 
-// ProofOf returns the newest place of an identity at this queue manager; nil if there is none.
-func (p *Places) ProofOf(token string) json.RawMessage {
+// ProofOf returns the newest registration of an identity at this queue manager; nil if there is none.
+func (p *Registry) ProofOf(token string) json.RawMessage {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	return p.own[p.signer(token)]
 }
 
-// Proves finds a place that shows that an identity was at the queue manager from, or at another member of its cluster. The place
+// Proves finds a registration that shows that an identity was at the queue manager from, or at another member of its cluster. The registration
 // must not be older than most. member is the token of the identity: that of its user for a pipe.
-func (p *Places) Proves(all []json.RawMessage, token, from string, most time.Duration) (member string, err error) {
+func (p *Registry) Proves(all []json.RawMessage, token, from string, most time.Duration) (member string, err error) {
 	for _, said := range all {
-		x, made, rerr := ReadPlace(said)
+		x, made, rerr := ReadRegistration(said)
 		if rerr != nil || !speaksAs(x.Who, token) {
 			continue
 		}
@@ -57,16 +57,16 @@ func speaksAs(who identity.Name, token string) bool {
 	return who.Role != identity.Manager && who.Token() == token || who.Role == identity.User && transfer.AgentName(token).StreamOf(who.String())
 }
 
-// keptPlaces is the content of the file.
-type keptPlaces struct {
+// keptProofs is the content of the file.
+type keptProofs struct {
 	V      int               `json:"v"`
 	Places []json.RawMessage `json:"places"`
 }
 
 // Read reads the proofs in the file. A damaged file costs the proofs of identities that do not connect again.
-func (p *Places) Read() {
+func (p *Registry) Read() {
 	data, err := os.ReadFile(p.path)
-	var kept keptPlaces
+	var kept keptProofs
 	if err == nil {
 		err = json.Unmarshal(data, &kept)
 	}
@@ -79,30 +79,30 @@ func (p *Places) Read() {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	for _, said := range kept.Places {
-		if x, made, err := ReadPlace(said); err == nil && len(p.own) < maxOwnPlaces && time.Since(made) < PlaceProof {
+		if x, made, err := ReadRegistration(said); err == nil && len(p.own) < maxOwnProofs && time.Since(made) < ProofAge {
 			p.own[x.Who.Token()], p.kept[x.Who.Token()] = said, x.Made
 		}
 	}
 }
 
 // Keep writes the file if it lacks the proof of an identity, or has an old one.
-func (p *Places) Keep() {
+func (p *Registry) Keep() {
 	p.Mu.Lock()
 	due := false
-	kept := keptPlaces{V: 1}
+	kept := keptProofs{V: 1}
 	for token, said := range p.own {
-		x, made, err := ReadPlace(said)
-		if err != nil || time.Since(made) > PlaceProof {
+		x, made, err := ReadRegistration(said)
+		if err != nil || time.Since(made) > ProofAge {
 			delete(p.own, token)
 			delete(p.kept, token)
 			continue
 		}
-		due = due || x.Made-p.kept[token] > keepPlaces.Milliseconds()
+		due = due || x.Made-p.kept[token] > keepProofs.Milliseconds()
 		kept.Places = append(kept.Places, said)
 	}
 	if due {
 		for token, said := range p.own {
-			x, _, _ := ReadPlace(said)
+			x, _, _ := ReadRegistration(said)
 			p.kept[token] = x.Made
 		}
 	}

@@ -1,4 +1,4 @@
-package places
+package registrations
 
 import (
 	"slices"
@@ -34,19 +34,19 @@ import (
 // A message may name a reply only if it is a question. The reply is an inbox of its speaker. The messages of each speaker have a pace
 // (peerPaces).
 type passage struct {
-	at    *Places
+	at    *Registry
 	peer  string // the token of the queue manager at the other end
 	fresh *rate.Limiter
 	paces *peerPaces
 }
 
-// The number of a peer's places that are checked in a second, and at once.
+// The number of a peer's registrations that are checked in a second, and at once.
 const (
-	placesASecond = 500
-	placesAtOnce  = 5000
+	checksASecond = 500
+	checksAtOnce  = 5000
 )
 
-func NewPassage(at *Places, peer string) *passage {
+func NewPassage(at *Registry, peer string) *passage {
 	token := transfer.Token(peer)
 	fresh, paces := at.limitsOf(token)
 	return &passage{at, token, fresh, paces}
@@ -141,10 +141,10 @@ func (p *passage) Says(subject, reply string) bool {
 // Body implements gate.Passage.
 func (p *passage) Body(subject string) bool { return strings.HasPrefix(subject, wire.PlaceSubject("")) }
 
-// Read implements gate.Passage. It takes a place before the messages that follow it.
+// Read implements gate.Passage. It takes a registration before the messages that follow it.
 func (p *passage) Read(_ string, body []byte) (pass bool, err error) {
 	if !p.fresh.Allow() {
-		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s sends more than %d places a second", p.peer, placesASecond)
+		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s sends more than %d places a second", p.peer, checksASecond)
 	}
 	_, fresh, err := p.at.Take(errands.Unpacked(body))
 	return fresh, err

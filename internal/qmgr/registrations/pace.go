@@ -1,4 +1,4 @@
-package places
+package registrations
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ func newPeerPaces() *peerPaces {
 	return &peerPaces{asks: twice(AskRate), words: twice(WordRate), pairs: twice(PairRate)}
 }
 
-// Admits implements gate.Passage. Chunk messages have no pace, as those of clients; the limits of Read are for places. Coordination
+// Admits implements gate.Passage. Chunk messages have no pace, as those of clients; the limits of Read are for registrations. Coordination
 // and the authority have none, as they answer all members.
 func (p *passage) Admits(subject string, size int) bool {
 	class, to := wire.ClassOf(subject)

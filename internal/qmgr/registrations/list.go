@@ -1,4 +1,4 @@
-package places
+package registrations
 
 import (
 	"encoding/json"
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A listed is a place in the list of all places.
+// A listed is a registration in the list of all registrations.
 type listed struct {
-	key  string // places of queue managers come first
+	key  string // registrations of queue managers come first
 	said json.RawMessage
 }
 
-// After returns places that count, in the order of their keys, behind a key, and the key of the last one; "" after all. The first
-// part makes the list. Later places are published to the asker.
-func (p *Places) After(key string, most int) (all []json.RawMessage, last string) {
+// After returns registrations that count, in the order of their keys, behind a key, and the key of the last one; "" after all. The first
+// part makes the list. Later registrations are published to the asker.
+func (p *Registry) After(key string, most int) (all []json.RawMessage, last string) {
 	p.Mu.Lock()
 	list := p.list
 	p.Mu.Unlock()
@@ -27,7 +27,7 @@ func (p *Places) After(key string, most int) (all []json.RawMessage, last string
 		at++
 	}
 	for n, x := range list[at:] {
-		if most -= len(x.said); n == placesAtATime || most < 0 && n > 0 {
+		if most -= len(x.said); n == maxInAnswer || most < 0 && n > 0 {
 			return all, last
 		}
 		all, last = append(all, x.said), x.key
@@ -35,9 +35,9 @@ func (p *Places) After(key string, most int) (all []json.RawMessage, last string
 	return all, ""
 }
 
-// makeList makes the list of all places that count.
-func (p *Places) makeList() (list []listed) {
-	add := func(kind, token string, at map[string]Placed) {
+// makeList makes the list of all registrations that count.
+func (p *Registry) makeList() (list []listed) {
+	add := func(kind, token string, at map[string]Registration) {
 		for manager, pl := range at {
 			if pl.said != nil && !pl.Ended {
 				list = append(list, listed{kind + " " + token + " " + manager, pl.said})

@@ -1,4 +1,4 @@
-package disk
+package storage
 
 import (
 	"encoding/json"
@@ -45,14 +45,14 @@ func (s *Store) LoadMarks() Marks {
 	return m
 }
 
-// NotePlaces records the identities of the directory and of the store in it.
-func (s *Store) NotePlaces() error {
+// NoteOpenPaths records the identities of the directory and of the store in it.
+func (s *Store) NoteOpenPaths() error {
 	for _, name := range []string{lockName, server.JetStreamStoreDir} {
 		p, err := filelock.PathIdentityOf(filepath.Join(s.Cfg.Dir, name))
 		if err != nil {
 			return transfer.Errorf(transfer.KindUnwritable, "the queue manager's directory %s cannot be looked at: %w", s.Cfg.Dir, err)
 		}
-		s.places = append(s.places, p)
+		s.openPaths = append(s.openPaths, p)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (s *Store) NotePlaces() error {
 // Taken reports whether the queue manager's directory, or the store in it, was
 // removed, renamed or replaced while it ran.
 func (s *Store) Taken() bool {
-	for _, p := range s.places {
+	for _, p := range s.openPaths {
 		if err := p.Check(); err != nil {
 			s.lost = transfer.Errorf(transfer.KindNoManager, "the directory of queue manager %s was taken away: %w", s.Cfg.Name, err).
 				WithHint("start it again; accepted transfers are in the ledgers of the agents")

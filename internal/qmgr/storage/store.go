@@ -1,4 +1,4 @@
-package disk
+package storage
 
 import (
 	"log/slog"
@@ -29,7 +29,7 @@ type Store struct {
 	Known       map[string]streams.Mark // the contents of the marks; only remember uses it until it has ended
 	Admitting   sync.Mutex              // held while the claims of the server change
 	Ending      chan struct{}           // closed when the queue manager ends
-	places      []filelock.PathIdentity // where its files were when it had started
+	openPaths   []filelock.PathIdentity // where its files were when it had started
 	gone        chan struct{}           // closed with lost set
 	lost        error
 }

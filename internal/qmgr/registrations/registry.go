@@ -1,4 +1,4 @@
-package places
+package registrations
 
 import (
 	"encoding/json"
@@ -22,34 +22,34 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Times and limits of places.
+// Times and limits of registrations.
 const (
 	// otherMemberLife is the same of a member of a cluster that names another member. For that time the other member forwards
 	// messages while this one is away.
 	otherMemberLife = 24 * time.Hour
-	// PlaceProof is the greatest age of the place that proves that the author of a stored message was at the queue manager.
+	// ProofAge is the greatest age of the registration that proves that the author of a stored message was at the queue manager.
 	// Commands are kept for 14 days.
-	PlaceProof = 15 * 24 * time.Hour
+	ProofAge = 15 * 24 * time.Hour
 
-	// placeSoon is the time after a place in which no other one of the identity at the same queue manager is taken:
-	// commands in a loop cost one place.
-	placeSoon = 30 * time.Second
+	// repeatedSoon is the time after a registration in which no other one of the identity at the same queue manager is taken:
+	// commands in a loop cost one registration.
+	repeatedSoon = 30 * time.Second
 
-	MaxPlace       = 8 << 10 // bytes of a place
-	maxPlacesOfOne = 16      // places of one identity, ended ones included
-	placesAtATime  = 64      // places in one answer of a queue manager
-	maxWays        = 8       // channels between a queue manager and the farthest other one
-	maxOwnPlaces   = 100_000 // places that are kept as proofs
-	placesFile     = "places.json"
-	keepPlaces     = 12 * time.Hour // between two writes of the proof of one identity
+	MaxRegistration = 8 << 10 // bytes of a registration
+	maxOfOne        = 16      // registrations of one identity, ended ones included
+	maxInAnswer     = 64      // registrations in one answer of a queue manager
+	maxHops         = 8       // channels between a queue manager and the farthest other one
+	maxOwnProofs    = 100_000 // registrations that are kept as proofs
+	proofsFile      = "places.json"
+	keepProofs      = 12 * time.Hour // between two writes of the proof of one identity
 )
 
-// Places have the queue managers that agents, users, services and other queue managers are at. In a network with identities each
-// identity signs its places (identity.Place). Without identities the heartbeats of agents say them.
+// Registry have the queue managers that agents, users, services and other queue managers are at. In a network with identities each
+// identity signs its registrations (identity.Registration). Without identities the heartbeats of agents say them.
 //
 // An identity is behind a channel if it is at the queue manager at the other end, or at a queue manager that leads there. Each
-// queue manager signs its places at the queue managers that channels and its cluster join it to.
-type Places struct {
+// queue manager signs its registrations at the queue managers that channels and its cluster join it to.
+type Registry struct {
 	Identity *identity.Identity // of this queue manager; nil: the network has none
 	Self     string             // the token of this queue manager
 	// domain is the token of the queue manager, or of its cluster, and isOtherMember reports whether a token is another member's.
@@ -61,16 +61,16 @@ type Places struct {
 	path          string // of the file that keeps proofs
 
 	Mu              sync.Mutex
-	All             map[string]*identityPlaces           // by token, but for queue managers
-	Managers        map[string]*managerPlaces            // queue managers, by token
+	All             map[string]*identityRegistrations    // by token, but for queue managers
+	Managers        map[string]*managerRegistrations     // queue managers, by token
 	links           map[string]map[*gate.Link]linkedPeer // by the token of the peer
-	ways            map[string]map[string]bool           // by the token of a queue manager, the peers that lead there; nil: to be found
+	routes          map[string]map[string]bool           // by the token of a queue manager, the peers that lead there; nil: to be found
 	domains         map[string]string                    // by the token of a queue manager that is in a cluster
 	rolesBehind     map[string]map[roles.Role]bool       // by the token of a peer, the roles behind it; nil: to be found
 	own             map[string]json.RawMessage           // by token, proofs of clients
 	kept            map[string]int64                     // by token, the times of the proofs in the file
 	names           map[string]string                    // by token, the names of queue managers
-	fresh           map[string]*rate.Limiter             // by the token of a peer, of places to check
+	fresh           map[string]*rate.Limiter             // by the token of a peer, of registrations to check
 	paces           map[string]*peerPaces                // likewise, of other messages
 	streams         map[string]string                    // by transfer.AgentName.StreamUser of a user's pipes, the user's token
 	list            []listed                             // in the order of their keys; nil: to be made
@@ -83,21 +83,21 @@ type Places struct {
 type linkedPeer struct {
 	gate.Connection
 	began time.Time
-	asked bool // its queue manager has been asked for the places that it knows
+	asked bool // its queue manager has been asked for the registrations that it knows
 }
 
-// identityPlaces are the places of one identity.
-type identityPlaces struct {
-	At     map[string]Placed // by the queue manager's token
-	newest string            // the token of the queue manager in the latest place
-	made   int64             // of the latest place
-	seen   time.Time         // when it came
-	gone   bool              // the identity was elsewhere once: its messages may have been forwarded
+// identityRegistrations are the registrations of one identity.
+type identityRegistrations struct {
+	At     map[string]Registration // by the queue manager's token
+	newest string                  // the token of the queue manager in the latest registration
+	made   int64                   // of the latest registration
+	seen   time.Time               // when it came
+	gone   bool                    // the identity was elsewhere once: its messages may have been forwarded
 	role   roles.Role
 }
 
-// Placed is a place. One that has ended is remembered while a queue manager could replay it.
-type Placed struct {
+// A Registration is a signed registration with its times. One that has ended is remembered while a queue manager could replay it.
+type Registration struct {
 	made   int64
 	came   time.Time
 	until  time.Time // when it ends
@@ -107,21 +107,21 @@ type Placed struct {
 	key    string // identity.KeyHash of the certificate that has signed it
 }
 
-// endIfDue ends a place after its time, and reports whether it did. gone reports that a replay would be refused as too old.
-func (x *Placed) endIfDue(now time.Time) (did, gone bool) {
+// endIfDue ends a registration after its time, and reports whether it did. gone reports that a replay would be refused as too old.
+func (x *Registration) endIfDue(now time.Time) (did, gone bool) {
 	did = !x.Ended && now.After(x.until)
 	x.Ended = x.Ended || did
-	return did, x.Ended && now.After(x.until.Add(errands.PlaceLife+2*errands.MaxClockOff))
+	return did, x.Ended && now.After(x.until.Add(errands.RegistrationLife+2*errands.MaxClockOff))
 }
 
-// managerPlaces is a queue manager with its places at others.
-type managerPlaces struct {
-	At      map[string]Placed
+// managerRegistrations is a queue manager with its registrations at others.
+type managerRegistrations struct {
+	At      map[string]Registration
 	cluster string // as it announces itself
 	number  uint64 // the order of arrival
 }
 
-// A Config describes the queue manager that keeps places.
+// A Config describes the queue manager that keeps registrations.
 type Config struct {
 	Name         string
 	Domain       string                   // its token, or that of its cluster
@@ -132,9 +132,9 @@ type Config struct {
 	Log          *slog.Logger
 }
 
-func New(cfg Config) *Places {
-	p := &Places{Identity: cfg.Identity, Self: transfer.Token(cfg.Name), domain: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), admission: cfg.Admission, path: filepath.Join(cfg.Dir, placesFile),
-		All: map[string]*identityPlaces{}, Managers: map[string]*managerPlaces{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, ChannelsChanged: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, paces: map[string]*peerPaces{}, streams: map[string]string{},
+func New(cfg Config) *Registry {
+	p := &Registry{Identity: cfg.Identity, Self: transfer.Token(cfg.Name), domain: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), admission: cfg.Admission, path: filepath.Join(cfg.Dir, proofsFile),
+		All: map[string]*identityRegistrations{}, Managers: map[string]*managerRegistrations{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, ChannelsChanged: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, paces: map[string]*peerPaces{}, streams: map[string]string{},
 		names: map[string]string{transfer.Token(cfg.Name): cfg.Name}}
 	p.isOtherMember = func(token string) bool {
 		return cfg.OtherMembers != nil && slices.ContainsFunc(cfg.OtherMembers(), func(name string) bool { return transfer.Token(name) == token })
@@ -143,16 +143,16 @@ func New(cfg Config) *Places {
 }
 
 // here reports whether a token is that of this queue manager, of its cluster, or of another member.
-func (p *Places) here(at string) bool { return at == p.Self || at == p.domain || p.isOtherMember(at) }
+func (p *Registry) here(at string) bool { return at == p.Self || at == p.domain || p.isOtherMember(at) }
 
-// Take takes a place, and reports whether it was new. Its errors are of KindMalformed, KindDenied, KindClock or KindTooLarge.
-func (p *Places) Take(said []byte) (x identity.Place, fresh bool, err error) {
-	x, made, err := ReadPlace(said)
+// Take takes a registration, and reports whether it was new. Its errors are of KindMalformed, KindDenied, KindClock or KindTooLarge.
+func (p *Registry) Take(said []byte) (x identity.Registration, fresh bool, err error) {
+	x, made, err := ReadRegistration(said)
 	if err != nil {
 		return x, false, err
 	}
 	now := time.Now()
-	if made.Sub(now) > errands.MaxClockOff || now.Sub(made) > errands.PlaceLife+errands.MaxClockOff {
+	if made.Sub(now) > errands.MaxClockOff || now.Sub(made) > errands.RegistrationLife+errands.MaxClockOff {
 		return x, false, transfer.Errorf(transfer.KindClock, "the place of %s was made at %s, too far from now", x.Who, made.UTC().Format(time.RFC3339))
 	}
 	if p.known(&x) {
@@ -173,7 +173,7 @@ func (p *Places) Take(said []byte) (x identity.Place, fresh bool, err error) {
 
 // CheckSpelling returns an error if two queue managers have names with one token, such as qm and QM. It returns nil for the
 // first one.
-func (p *Places) CheckSpelling(name string) error {
+func (p *Registry) CheckSpelling(name string) error {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	token := transfer.Token(name)
@@ -184,9 +184,9 @@ func (p *Places) CheckSpelling(name string) error {
 	return nil
 }
 
-func ReadPlace(said []byte) (x identity.Place, made time.Time, err error) {
-	if len(said) > MaxPlace {
-		return x, made, transfer.Errorf(transfer.KindTooLarge, "a place has %d bytes; the limit is %d", len(said), MaxPlace)
+func ReadRegistration(said []byte) (x identity.Registration, made time.Time, err error) {
+	if len(said) > MaxRegistration {
+		return x, made, transfer.Errorf(transfer.KindTooLarge, "a place has %d bytes; the limit is %d", len(said), MaxRegistration)
 	}
 	if err := json.Unmarshal(said, &x); err != nil {
 		return x, made, transfer.Errorf(transfer.KindMalformed, "a place cannot be read")
@@ -194,9 +194,9 @@ func ReadPlace(said []byte) (x identity.Place, made time.Time, err error) {
 	return x, time.UnixMilli(x.Made), nil
 }
 
-// check checks the signature of a place, and returns the role of its author and the KeyHash of the author's certificate.
-func (p *Places) check(x *identity.Place) (role roles.Role, key string, err error) {
-	if key, err = p.Identity.CheckPlace(x); err != nil {
+// check checks the signature of a registration, and returns the role of its author and the KeyHash of the author's certificate.
+func (p *Registry) check(x *identity.Registration) (role roles.Role, key string, err error) {
+	if key, err = p.Identity.CheckRegistration(x); err != nil {
 		return "", "", err
 	}
 	switch {
@@ -222,8 +222,8 @@ func (p *Places) check(x *identity.Place) (role roles.Role, key string, err erro
 	return roles.Role(c.Role), key, nil
 }
 
-// known reports whether a place is no newer than the known one at the same queue manager.
-func (p *Places) known(x *identity.Place) bool {
+// known reports whether a registration is no newer than the known one at the same queue manager.
+func (p *Registry) known(x *identity.Registration) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	at := transfer.Token(x.At)
@@ -236,11 +236,11 @@ func (p *Places) known(x *identity.Place) bool {
 		return false
 	}
 	pl := w.At[at]
-	return pl.made >= x.Made || w.newest == at && !pl.Ended && time.Since(pl.came) < placeSoon
+	return pl.made >= x.Made || w.newest == at && !pl.Ended && time.Since(pl.came) < repeatedSoon
 }
 
-// put takes the place of an identity other than a queue manager, and reports whether it was new.
-func (p *Places) put(token string, x *identity.Place, role roles.Role, key string, said []byte, now time.Time) bool {
+// put takes the registration of an identity other than a queue manager, and reports whether it was new.
+func (p *Registry) put(token string, x *identity.Registration, role roles.Role, key string, said []byte, now time.Time) bool {
 	at, left := transfer.Token(x.At), transfer.Token(x.Left)
 	p.Mu.Lock()
 	w := p.All[token]
@@ -256,7 +256,7 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 				p.log.Warn("too many agents and users; a place is not taken", slog.String("token", token), slog.Int("limit", MaxAgents))
 				return false
 			}
-			w = &identityPlaces{At: map[string]Placed{}}
+			w = &identityRegistrations{At: map[string]Registration{}}
 			p.All[token] = w
 		}
 	}
@@ -273,13 +273,13 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 	if x.Who.Role == identity.User {
 		p.streams[transfer.StreamAgentOf(x.Who.String(), transfer.ID{}).StreamUser()] = token
 	}
-	w.At[at] = Placed{made: x.Made, came: now, until: untilOf(x, now), said: said, key: key}
+	w.At[at] = Registration{made: x.Made, came: now, until: untilOf(x, now), said: said, key: key}
 	if old := w.At[left]; x.Left != "" && left != at && old.made < x.Made {
 		changed = changed || old.made > 0 && !old.Ended
-		w.At[left] = Placed{made: x.Made, until: now, Ended: true}
+		w.At[left] = Registration{made: x.Made, until: now, Ended: true}
 		p.rolesBehind = nil
 	}
-	for len(w.At) > maxPlacesOfOne {
+	for len(w.At) > maxOfOne {
 		oldest := at
 		for other, pl := range w.At {
 			if pl.made < w.At[oldest].made {
@@ -289,10 +289,10 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 		delete(w.At, oldest)
 		p.rolesBehind = nil
 	}
-	if p.ways == nil {
+	if p.routes == nil {
 		p.rolesBehind = nil
 	}
-	for peer := range p.ways[at] {
+	for peer := range p.routes[at] {
 		if p.rolesBehind != nil {
 			p.joins(peer, role)
 		}
@@ -301,7 +301,7 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 		w.newest, w.made, w.seen = at, x.Made, now
 		w.gone = w.gone || !p.here(at)
 	}
-	if p.here(at) && p.Identity != nil && (len(p.own) < maxOwnPlaces || p.own[token] != nil) {
+	if p.here(at) && p.Identity != nil && (len(p.own) < maxOwnProofs || p.own[token] != nil) {
 		p.own[token] = said
 	}
 	p.Mu.Unlock()
@@ -311,8 +311,8 @@ func (p *Places) put(token string, x *identity.Place, role roles.Role, key strin
 	return true
 }
 
-// Made returns the time of the latest known place of an identity; 0 if none is known.
-func (p *Places) Made(token string) int64 {
+// Made returns the time of the latest known registration of an identity; 0 if none is known.
+func (p *Registry) Made(token string) int64 {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	if w := p.All[token]; w != nil {
@@ -322,38 +322,38 @@ func (p *Places) Made(token string) int64 {
 }
 
 // find finds the whereabouts of a token; those of its user for a pipe. p.mu is held.
-func (p *Places) find(token string) *identityPlaces { return p.All[p.signer(token)] }
+func (p *Registry) find(token string) *identityRegistrations { return p.All[p.signer(token)] }
 
-// signer returns the token of the identity that signs the places of a token: the user of a pipe, or the token itself.
+// signer returns the token of the identity that signs the registrations of a token: the user of a pipe, or the token itself.
 // p.mu is held.
-func (p *Places) signer(token string) string {
+func (p *Registry) signer(token string) string {
 	if user := transfer.AgentName(token).StreamUser(); user != "" {
 		return p.streams[user]
 	}
 	return token
 }
 
-// limitsOf bound the places of a peer that are checked, and its other messages, over all its connections.
-func (p *Places) limitsOf(peer string) (*rate.Limiter, *peerPaces) {
+// limitsOf bound the registrations of a peer that are checked, and its other messages, over all its connections.
+func (p *Registry) limitsOf(peer string) (*rate.Limiter, *peerPaces) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	if p.fresh[peer] == nil {
-		p.fresh[peer], p.paces[peer] = rate.NewLimiter(placesASecond, placesAtOnce), newPeerPaces()
+		p.fresh[peer], p.paces[peer] = rate.NewLimiter(checksASecond, checksAtOnce), newPeerPaces()
 	}
 	return p.fresh[peer], p.paces[peer]
 }
 
-// untilOf returns the end of a place that has come now.
-func untilOf(x *identity.Place, now time.Time) time.Time {
-	life := errands.PlaceLife
+// untilOf returns the end of a registration that has come now.
+func untilOf(x *identity.Registration, now time.Time) time.Time {
+	life := errands.RegistrationLife
 	if x.Member {
 		life = otherMemberLife
 	}
 	return now.Add(min(life, time.UnixMilli(x.Made).Add(life+errands.MaxClockOff).Sub(now)))
 }
 
-// join takes the place of a queue manager, and reports whether it was new.
-func (p *Places) join(x *identity.Place, key string, said []byte, now time.Time) bool {
+// join takes the registration of a queue manager, and reports whether it was new.
+func (p *Registry) join(x *identity.Registration, key string, said []byte, now time.Time) bool {
 	token, at := transfer.Token(x.Who.Name), transfer.Token(x.At)
 	p.Mu.Lock()
 	m := p.Managers[token]
@@ -363,7 +363,7 @@ func (p *Places) join(x *identity.Place, key string, said []byte, now time.Time)
 			return false
 		}
 		p.arrivals++
-		m = &managerPlaces{At: map[string]Placed{}, number: p.arrivals}
+		m = &managerRegistrations{At: map[string]Registration{}, number: p.arrivals}
 		p.Managers[token] = m
 	}
 	was, before := m.At[at]
@@ -373,9 +373,9 @@ func (p *Places) join(x *identity.Place, key string, said []byte, now time.Time)
 	}
 	changed := !before || was.Ended || was.member != x.Member || m.cluster != x.Cluster
 	m.cluster = x.Cluster
-	m.At[at] = Placed{made: x.Made, until: untilOf(x, now), member: x.Member, said: said, key: key}
+	m.At[at] = Registration{made: x.Made, until: untilOf(x, now), member: x.Member, said: said, key: key}
 	if changed {
-		p.ways = nil
+		p.routes = nil
 	}
 	p.Mu.Unlock()
 	if changed {
@@ -388,7 +388,7 @@ func (p *Places) join(x *identity.Place, key string, said []byte, now time.Time)
 const anyone = gate.Anyone
 
 // changed has the connections of channels ask again about subjects that depend on tokens.
-func (p *Places) changed(tokens ...string) {
+func (p *Registry) changed(tokens ...string) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	for _, links := range p.links {
@@ -400,18 +400,18 @@ func (p *Places) changed(tokens ...string) {
 
 // TakeHeartbeat takes the queue manager in the heartbeat of an agent, in a network without identities. It reports whether the agent
 // has come to another queue manager.
-func (p *Places) TakeHeartbeat(token, at string, now time.Time) (came bool) {
+func (p *Registry) TakeHeartbeat(token, at string, now time.Time) (came bool) {
 	p.Mu.Lock()
 	w := p.All[token]
 	came = w == nil || w.newest != at
 	p.Mu.Unlock()
-	p.put(token, &identity.Place{At: at, Left: p.Where(token), Made: now.UnixMilli()}, roles.Agent, "", nil, now)
+	p.put(token, &identity.Registration{At: at, Left: p.Where(token), Made: now.UnixMilli()}, roles.Agent, "", nil, now)
 	return came && !p.here(at)
 }
 
-// Where returns the token of the queue manager in the latest place of an identity; empty if none is known. A pipe is
+// Where returns the token of the queue manager in the latest registration of an identity; empty if none is known. A pipe is
 // here if its user is here. Other commands of that user may be elsewhere.
-func (p *Places) Where(token string) string {
+func (p *Registry) Where(token string) string {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	w := p.find(token)
@@ -428,8 +428,8 @@ func (p *Places) Where(token string) string {
 	return w.newest
 }
 
-// HasAgent reports whether an agent with a token has a place.
-func (p *Places) HasAgent(token string) bool {
+// HasAgent reports whether an agent with a token has a registration.
+func (p *Registry) HasAgent(token string) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	w := p.All[token]
@@ -437,7 +437,7 @@ func (p *Places) HasAgent(token string) bool {
 }
 
 // StaysHere reports whether an identity is here, and was never elsewhere.
-func (p *Places) StaysHere(token string) bool {
+func (p *Registry) StaysHere(token string) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	w := p.All[token]
@@ -445,7 +445,7 @@ func (p *Places) StaysHere(token string) bool {
 }
 
 // DomainOf returns the token of a queue manager's store: its own token, or that of its cluster.
-func (p *Places) DomainOf(manager string) string {
+func (p *Registry) DomainOf(manager string) string {
 	if p.here(manager) {
 		return p.domain
 	}
@@ -459,7 +459,7 @@ func (p *Places) DomainOf(manager string) string {
 }
 
 // Linked notes a connection of a channel, until left is called.
-func (p *Places) Linked(l *gate.Link, c gate.Connection) (left func()) {
+func (p *Registry) Linked(l *gate.Link, c gate.Connection) (left func()) {
 	peer := transfer.Token(c.Peer)
 	change := func(put bool) {
 		p.Mu.Lock()
@@ -474,7 +474,7 @@ func (p *Places) Linked(l *gate.Link, c gate.Connection) (left func()) {
 		}
 		turned := before == 0 || len(p.links[peer]) == 0
 		if turned {
-			p.ways = nil
+			p.routes = nil
 		}
 		p.Mu.Unlock()
 		if turned {
@@ -486,8 +486,8 @@ func (p *Places) Linked(l *gate.Link, c gate.Connection) (left func()) {
 	return func() { change(false) }
 }
 
-// Forget ends places after their time, and drops identities that have been silent for a day; without room, for a minute.
-func (p *Places) Forget(now time.Time) {
+// Forget ends registrations after their time, and drops identities that have been silent for a day; without room, for a minute.
+func (p *Registry) Forget(now time.Time) {
 	var gone []string
 	p.Mu.Lock()
 	most := agentGone
@@ -512,12 +512,12 @@ func (p *Places) Forget(now time.Time) {
 		}
 	}
 	if graph {
-		p.ways = nil
+		p.routes = nil
 	}
 	if len(gone) > 0 {
 		p.rolesBehind = nil
 	}
-	if now.Sub(p.listMade) > PlacesKeep {
+	if now.Sub(p.listMade) > KeepEvery {
 		p.list = nil
 	}
 	p.Mu.Unlock()
@@ -530,10 +530,10 @@ func (p *Places) Forget(now time.Time) {
 }
 
 // revoked reports whether a certificate was revoked, by its identity.KeyHash.
-func (p *Places) revoked(key string) bool { return p.Identity != nil && p.Identity.Revoked(key) }
+func (p *Registry) revoked(key string) bool { return p.Identity != nil && p.Identity.Revoked(key) }
 
-// endAll ends places after their time, and those with a revoked signature, and reports whether one ended.
-func endAll(at map[string]Placed, now time.Time, revoked func(key string) bool) (some bool) {
+// endAll ends registrations after their time, and those with a revoked signature, and reports whether one ended.
+func endAll(at map[string]Registration, now time.Time, revoked func(key string) bool) (some bool) {
 	for manager, x := range at {
 		if !x.Ended && x.until.After(now) && revoked(x.key) {
 			x.until = now.Add(-1)
@@ -558,11 +558,11 @@ const (
 )
 
 const (
-	PlacesKeep = time.Minute // between two looks whether the file is to be written
+	KeepEvery = time.Minute // between two looks whether the file is to be written
 )
 
 // Peers returns the names of the queue managers at the other ends of channels.
-func (p *Places) Peers() map[string]bool {
+func (p *Registry) Peers() map[string]bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	all := map[string]bool{}
@@ -574,8 +574,8 @@ func (p *Places) Peers() map[string]bool {
 	return all
 }
 
-// Unasked returns the tokens of peers that have a new connection and were not asked for places since.
-func (p *Places) Unasked() map[string]bool {
+// Unasked returns the tokens of peers that have a new connection and were not asked for registrations since.
+func (p *Registry) Unasked() map[string]bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	all := map[string]bool{}
@@ -589,7 +589,7 @@ func (p *Places) Unasked() map[string]bool {
 }
 
 // Asked notes that a peer was asked, from a time on.
-func (p *Places) Asked(peer string, from time.Time) {
+func (p *Registry) Asked(peer string, from time.Time) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	for l, c := range p.links[peer] {
@@ -599,7 +599,7 @@ func (p *Places) Asked(peer string, from time.Time) {
 }
 
 // Connections returns the connections of channels.
-func (p *Places) Connections() map[*gate.Link]gate.Connection {
+func (p *Registry) Connections() map[*gate.Link]gate.Connection {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	all := map[*gate.Link]gate.Connection{}

@@ -1,4 +1,4 @@
-package places
+package registrations
 
 import (
 	"log/slog"

@@ -1,4 +1,4 @@
-package places
+package registrations
 
 import (
 	"maps"
@@ -9,17 +9,17 @@ import (
 )
 
 // walk finds the peers that lead to each queue manager, and the cluster of each queue manager. p.mu is held.
-func (p *Places) walk() {
-	if p.ways != nil {
+func (p *Registry) walk() {
+	if p.routes != nil {
 		return
 	}
-	p.ways, p.domains, p.rolesBehind = map[string]map[string]bool{}, map[string]string{}, nil
+	p.routes, p.domains, p.rolesBehind = map[string]map[string]bool{}, map[string]string{}, nil
 	for peer := range p.links {
-		p.ways[peer] = map[string]bool{peer: true}
+		p.routes[peer] = map[string]bool{peer: true}
 	}
 	for token := range p.Managers {
-		if p.ways[token] == nil && !p.here(token) {
-			p.ways[token] = p.lead(token)
+		if p.routes[token] == nil && !p.here(token) {
+			p.routes[token] = p.lead(token)
 		}
 	}
 	// The first queue manager that names a cluster is a member of it. Another one is a member if it and the first name each other.
@@ -42,15 +42,15 @@ func (p *Places) walk() {
 }
 
 // sameCluster reports whether a queue manager has signed that another one is a member of its cluster. p.mu is held.
-func (p *Places) sameCluster(token, other string) bool {
+func (p *Registry) sameCluster(token, other string) bool {
 	m := p.Managers[token]
 	return m != nil && m.At[other].member && !m.At[other].Ended
 }
 
-// lead finds the peers that are nearest to a queue manager, by the places of queue managers on the way. p.mu is held.
-func (p *Places) lead(token string) map[string]bool {
+// lead finds the peers that are nearest to a queue manager, by the registrations of queue managers on the way. p.mu is held.
+func (p *Registry) lead(token string) map[string]bool {
 	peers, seen, level := map[string]bool{}, map[string]bool{token: true}, []string{token}
-	for step := 0; step < maxWays && len(level) > 0 && len(peers) == 0; step++ {
+	for step := 0; step < maxHops && len(level) > 0 && len(peers) == 0; step++ {
 		var next []string
 		for _, t := range level {
 			m := p.Managers[t]
@@ -75,19 +75,19 @@ func (p *Places) lead(token string) map[string]bool {
 }
 
 // Behind reports whether an identity is behind the channel to a peer.
-func (p *Places) Behind(peer, token string) bool {
+func (p *Registry) Behind(peer, token string) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	p.walk()
 	return p.isBehind(peer, p.find(token))
 }
 
-func (p *Places) isBehind(peer string, w *identityPlaces) bool {
+func (p *Registry) isBehind(peer string, w *identityRegistrations) bool {
 	if w == nil {
 		return false
 	}
 	for at, x := range w.At {
-		if !x.Ended && p.ways[at][peer] {
+		if !x.Ended && p.routes[at][peer] {
 			return true
 		}
 	}
@@ -95,7 +95,7 @@ func (p *Places) isBehind(peer string, w *identityPlaces) bool {
 }
 
 // anyBehind reports whether an identity of one of some roles is behind the channel to a peer.
-func (p *Places) anyBehind(peer string, of ...roles.Role) bool {
+func (p *Registry) anyBehind(peer string, of ...roles.Role) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	p.walk()
@@ -106,7 +106,7 @@ func (p *Places) anyBehind(peer string, of ...roles.Role) bool {
 				if x.Ended {
 					continue
 				}
-				for peer := range p.ways[at] {
+				for peer := range p.routes[at] {
 					p.joins(peer, w.role)
 				}
 			}
@@ -116,7 +116,7 @@ func (p *Places) anyBehind(peer string, of ...roles.Role) bool {
 }
 
 // joins notes that an identity of a role is behind the channel to a peer. p.mu is held.
-func (p *Places) joins(peer string, role roles.Role) {
+func (p *Registry) joins(peer string, role roles.Role) {
 	if p.rolesBehind[peer] == nil {
 		p.rolesBehind[peer] = map[roles.Role]bool{}
 	}
@@ -125,7 +125,7 @@ func (p *Places) joins(peer string, role roles.Role) {
 
 // loops reports whether channels lead from a peer back to this queue manager, past the channel to the peer. Both queue managers at
 // the ends of each channel on the way have signed that they are there.
-func (p *Places) loops(peer string) bool {
+func (p *Registry) loops(peer string) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	seen, next := map[string]bool{peer: true}, []string{peer}
@@ -155,30 +155,30 @@ func (p *Places) loops(peer string) bool {
 }
 
 // leadsTo reports whether the channel to a peer leads to a queue manager, by its token.
-func (p *Places) leadsTo(peer, manager string) bool {
+func (p *Registry) leadsTo(peer, manager string) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	p.walk()
-	return p.ways[manager][peer]
+	return p.routes[manager][peer]
 }
 
 // stores reports whether the channel to a peer leads to the queue manager of a token, or to all members of the cluster of a token.
-func (p *Places) stores(peer, domain string) bool {
+func (p *Registry) stores(peer, domain string) bool {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	p.walk()
 	if p.here(domain) || domain == p.domain {
 		return false
 	}
-	if p.ways[domain] != nil {
-		return p.ways[domain][peer]
+	if p.routes[domain] != nil {
+		return p.routes[domain][peer]
 	}
 	some := false
 	for manager, d := range p.domains {
 		if d != domain {
 			continue
 		}
-		if !p.ways[manager][peer] {
+		if !p.routes[manager][peer] {
 			return false
 		}
 		some = true
