@@ -38,6 +38,7 @@ var rows = []row{
 	{[]string{"bench/published", "bench/peers"},
 		"the systems that Ferry is compared with; neither imports Ferry, so neither can favour it"},
 	{[]string{"internal/coordination", "internal/agent"}, "each decides about transfers on its own; they meet in messages, not in calls"},
+	{[]string{"internal/client/view"}, "the JSON forms of all objects, for every interface; no package below knows its form outside"},
 	{[]string{"internal/client"}, "builds and submits requests of every kind, so it knows the definitions of all duties"},
 	{[]string{"internal/agent/outbox", "internal/agent/scheduler", "internal/agent/shelves"}, "parts of an agent that do not know each other; the agent gives each the functions that it needs"},
 	{[]string{"internal/mft/translate"}, "MQ MFT's documents become values of duties here, and audit records become documents; no package below knows XML"},

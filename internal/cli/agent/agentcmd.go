@@ -14,23 +14,10 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// A pingLine is the answer of an agent.
-type pingLine struct {
-	Agent   transfer.AgentName `json:"agent"`
-	Seconds float64            `json:"seconds"`
-	State   string             `json:"state"`
-}
-
-// An agentLine is an agent that was removed or set.
-type agentLine struct {
-	MessageType string                        `json:"message_type"` // removed, set
-	Agent       transfer.AgentName            `json:"agent"`
-	Rates       map[transfer.AgentName]string `json:"rates,omitempty"` // its rate to each agent; "": to all together
-}
 
 // New makes the command `ferry agent`.
 func New() *cobra.Command {
@@ -79,7 +66,7 @@ func newAgentRm() *cobra.Command {
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, agentLine{MessageType: "removed", Agent: name})
+				output.JSON(cmd, view.AgentRemoved(name))
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "agent %s removed\n", name)
 			}
@@ -118,7 +105,7 @@ until the agent is started again. Then its own --limit holds.`,
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, agentLine{"set", name, now.Rates})
+				output.JSON(cmd, view.AgentSet(name, now))
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "agent %s sends at most: %s\n", name, ratesText(now.Rates))
 			}
@@ -190,7 +177,7 @@ func newAgentPing() *cobra.Command {
 			return err
 		}
 		if q.JSON {
-			output.JSON(cmd, pingLine{name, took.Seconds(), b.Status})
+			output.JSON(cmd, view.PingOf(name, b, took))
 		} else {
 			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
 		}
@@ -198,9 +185,4 @@ func newAgentPing() *cobra.Command {
 	}}
 	q.Add(c)
 	return c
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"agent": wire.AgentStatus{}, "agent_changed": agentLine{}, "agent_ping": pingLine{}}
 }

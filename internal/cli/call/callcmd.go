@@ -16,14 +16,9 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 )
-
-// callLine is the form of a call under --json.
-type callLine struct {
-	MessageType string `json:"message_type"` // call, cancel, summary
-	*managedcall.Call
-}
 
 // New makes the command `ferry call`.
 func New() *cobra.Command {
@@ -201,7 +196,7 @@ func (w *callWatch) follow() error {
 func (w *callWatch) finish(c *managedcall.Call) error {
 	switch {
 	case w.json:
-		output.JSON(w.cmd, callLine{"summary", c})
+		output.JSON(w.cmd, view.CallOf(view.TypeSummary, c))
 	default:
 		w.output(c)
 		if c.State != transfer.Successful {
@@ -282,7 +277,7 @@ func newCallLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, managedcall.AskList, managedcall.Page{}, func(_ client.AtAgent, l *managedcall.Listed, row output.Row) (next any) {
 				for n := range l.Calls {
 					c := &l.Calls[n]
-					row(callLine{"call", c}, c.ID.String(), string(c.State), string(c.Agent), output.Printable(c.Program.Name), exitOf(c), output.Stamp(c.Made), output.Printable(c.Job), output.Person(c.Principal))
+					row(view.CallOf(view.TypeCall, c), c.ID.String(), string(c.State), string(c.Agent), output.Printable(c.Program.Name), exitOf(c), output.Stamp(c.Made), output.Printable(c.Job), output.Person(c.Principal))
 					if l.More {
 						next = managedcall.Page{After: c.ID}
 					}
@@ -322,7 +317,7 @@ func newCallShow() *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show a call, with its program's result code and output", Args: oneCall,
 		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
 			if q.JSON {
-				output.JSON(k.Cmd, callLine{"call", c})
+				output.JSON(k.Cmd, view.CallOf(view.TypeCall, c))
 				return nil
 			}
 			p := &c.Program
@@ -377,7 +372,7 @@ func newCallCancel() *cobra.Command {
 				state = transfer.Cancelling
 			}
 			if q.JSON {
-				output.JSON(k.Cmd, callLine{"cancel", c})
+				output.JSON(k.Cmd, view.CallOf(view.TypeCancel, c))
 			} else {
 				fmt.Fprintf(k.Cmd.OutOrStdout(), "%s %s\n", c.ID, state)
 			}
@@ -385,9 +380,4 @@ func newCallCancel() *cobra.Command {
 		})}
 	q.Add(c)
 	return c
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"call": callLine{}}
 }

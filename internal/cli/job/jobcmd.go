@@ -12,20 +12,9 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 )
-
-// jobLine is the form of a job under --json.
-type jobLine struct {
-	MessageType string `json:"message_type"` // job, cancel
-	*job.Job
-}
-
-// jobShown is a job of `ferry job show`.
-type jobShown struct {
-	MessageType string `json:"message_type"` // job
-	*job.Shown
-}
 
 // New makes the command `ferry job`.
 func New() *cobra.Command {
@@ -51,7 +40,7 @@ func newJobLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, job.AskList, job.Page{}, func(at client.AtAgent, l *job.Listed, row output.Row) (next any) {
 				for n := range l.Jobs {
 					j := &l.Jobs[n]
-					row(jobLine{"job", j}, j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Tally.Ended, j.Children), fmt.Sprint(j.Tally.Successful),
+					row(view.JobOf(view.TypeJob, j), j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Tally.Ended, j.Children), fmt.Sprint(j.Tally.Successful),
 						fmt.Sprint(j.Tally.Files), fmt.Sprint(j.Tally.Failed), transfer.FormatBytes(j.Tally.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal))
 					if l.More {
 						next = job.Page{After: j.ID}
@@ -94,7 +83,7 @@ func newJobShow() *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show a job, with its sources and the state of each of its transfers", Args: oneJob,
 		RunE: about(q, func(k *session.Kept, _ client.AtAgent, s *job.Shown) error {
 			if q.JSON {
-				output.JSON(k.Cmd, jobShown{"job", s})
+				output.JSON(k.Cmd, view.JobShownOf(s))
 			} else {
 				showJob(k.Cmd, s)
 			}
@@ -159,7 +148,7 @@ func newJobCancel() *cobra.Command {
 				return err
 			}
 			if q.JSON {
-				output.JSON(k.Cmd, jobLine{"cancel", j})
+				output.JSON(k.Cmd, view.JobOf(view.TypeCancel, j))
 			} else {
 				fmt.Fprintf(k.Cmd.OutOrStdout(), "%s %s\n", j.ID, j.State)
 			}

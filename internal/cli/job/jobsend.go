@@ -15,6 +15,7 @@ import (
 	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/node/onebox"
 	"ferry/internal/node/process"
 	"ferry/internal/place/location"
@@ -263,20 +264,6 @@ func overJob(s *job.Shown) (over, parked bool) {
 	return parked, parked
 }
 
-// jobChild is a transfer of a job on its way.
-type jobChild struct {
-	MessageType string      `json:"message_type"` // child
-	Job         transfer.ID `json:"part_of"`
-	*job.Child
-}
-
-// jobSummary is the last word on a job.
-type jobSummary struct {
-	transfer.Summary
-	Warning  string      `json:"warning,omitempty"`
-	Children []job.Child `json:"children"`
-}
-
 // show shows the children that have changed.
 func (w *jobWatch) show(s *job.Shown) (moved bool) {
 	for n := range s.Of {
@@ -287,7 +274,7 @@ func (w *jobWatch) show(s *job.Shown) (moved bool) {
 		moved, w.shown[c.N] = true, c.State
 		switch {
 		case w.json && !w.view.Quiet:
-			output.JSON(w.cmd, jobChild{"child", s.ID, c})
+			output.JSON(w.cmd, view.JobChildOf(s.ID, c))
 		case w.json || c.State == transfer.Successful && w.view.Quiet:
 		case c.State.Final() && c.State != transfer.Successful: // an error, which -q does not keep back
 			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s: %s%s\n", childAt(c), c.State, output.Because(c.Reason))
@@ -323,7 +310,7 @@ func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 	}
 	switch {
 	case w.json:
-		output.JSON(w.cmd, summaryOfJob(s, state, code))
+		output.JSON(w.cmd, view.JobSummaryOf(s, state, code))
 	case !w.view.Quiet:
 		out := w.cmd.OutOrStdout()
 		fmt.Fprintln(out, output.ScreenOf(out).Text(jobLineOf(s, state)))
@@ -332,19 +319,6 @@ func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 		return output.Exit(code)
 	}
 	return nil
-}
-
-func summaryOfJob(s *job.Shown, state transfer.State, code int) jobSummary {
-	j := jobSummary{Warning: s.Warning, Children: s.Of, Summary: transfer.Summary{MessageType: "summary", ID: s.ID, State: state, ResultCode: code,
-		Files: s.Tally.Files, FilesFailed: s.Tally.Failed, FilesSkipped: s.Tally.Skipped, Bytes: s.Tally.Bytes, Warnings: s.Tally.Warnings, Seconds: secondsOf(s)}}
-	for n := range s.Of {
-		c := &s.Of[n]
-		j.Directories += c.Dirs
-		if j.Error == nil && c.State != transfer.Successful {
-			j.Error = c.Reason
-		}
-	}
-	return j
 }
 
 func secondsOf(s *job.Shown) float64 {
@@ -380,9 +354,4 @@ func (w *jobWatch) stop() error {
 	}
 	fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: job %s is being cancelled\n", w.id)
 	return output.Exit(transfer.CodeCancelled)
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}}
 }

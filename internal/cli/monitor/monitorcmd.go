@@ -18,28 +18,11 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	placequeue "ferry/internal/place/queue"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// A triggerLine is a trigger of `ferry monitor history`.
-type triggerLine struct {
-	MessageType string `json:"message_type"` // trigger
-	monitor.Logged
-}
-
-// A monitorShown is a monitor of `ferry monitor ls` and `ferry monitor show`.
-type monitorShown struct {
-	MessageType string `json:"message_type"` // monitor
-	monitor.Shown
-}
-
-// A monitorLine is the result of a command about a monitor.
-type monitorLine struct {
-	MessageType string `json:"message_type"` // monitor
-	monitor.Answer
-}
 
 // New makes the command `ferry monitor`.
 func New() *cobra.Command {
@@ -244,7 +227,7 @@ func tellMonitor(ctx context.Context, q *session.Query, cmd *cobra.Command, at c
 		return err
 	}
 	if q.JSON {
-		output.JSON(cmd, monitorLine{"monitor", *said})
+		output.JSON(cmd, view.MonitorOf(said))
 		return nil
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
@@ -291,7 +274,7 @@ func newMonitorLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, monitor.AskList, monitor.ListAsked{}, func(_ client.AtAgent, l *monitor.Listed, row output.Row) (next any) {
 				for n := range l.Monitors {
 					m := &l.Monitors[n]
-					row(monitorShown{"monitor", *m}, monitorRow(m)...)
+					row(view.MonitorShownOf(m), monitorRow(m)...)
 					if l.More {
 						next = monitor.ListAsked{After: m.Definition.Name}
 					}
@@ -318,7 +301,7 @@ func newMonitorShow() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withMonitor(q, cmd, args[0], func(_ *session.Kept, _ client.AtAgent, m *monitor.Shown) error {
 				if q.JSON {
-					output.JSON(cmd, monitorShown{"monitor", *m})
+					output.JSON(cmd, view.MonitorShownOf(m))
 				} else {
 					showMonitor(cmd, m)
 				}
@@ -404,7 +387,7 @@ func history(q *session.KeptQuery, k *session.Kept, at client.AtAgent, ask monit
 			for _, l := range h.Triggers {
 				ask.Before = l.N
 				ask.Limit--
-				row(triggerLine{"trigger", l}, triggerRow(&l)...)
+				row(view.TriggerOf(&l), triggerRow(&l)...)
 			}
 			more = h.More && len(h.Triggers) > 0
 		}
@@ -464,9 +447,4 @@ the agent of the definition. The transfers are in the name of the user that impo
 	c.Flags().StringVar(&agent, "agent", "", "the agent that is to have the monitor (default: the one of the definition)")
 	c.Flags().BoolVar(&redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	return c
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{}}
 }

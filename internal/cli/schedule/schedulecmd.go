@@ -15,6 +15,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -54,13 +55,6 @@ func (p *Flags) Given(fl *pflag.FlagSet) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// scheduleLine is the form of a schedule under --json.
-type scheduleLine struct {
-	MessageType string             `json:"message_type"` // schedule, scheduled, removed
-	Agent       transfer.AgentName `json:"agent"`
-	*schedule.Schedule
 }
 
 // Send sends a schedule to the source agent.
@@ -131,7 +125,7 @@ func give(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client
 // SaidOfSchedule prints a schedule that an agent keeps from now on.
 func SaidOfSchedule(f *request.Flags, cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
 	if f.JSON {
-		output.JSON(cmd, scheduleLine{"scheduled", agent, s})
+		output.JSON(cmd, view.ScheduleOf(view.TypeScheduled, agent, s))
 		return
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), s.Name)
@@ -171,7 +165,7 @@ func newScheduleLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, schedule.AskList, schedule.Page{}, func(at client.AtAgent, l *schedule.Listed, row output.Row) (next any) {
 				for n := range l.Schedules {
 					s := &l.Schedules[n]
-					row(scheduleLine{"schedule", at.Agent, s}, s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
+					row(view.ScheduleOf(view.TypeSchedule, at.Agent, s), s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
 					if l.More {
 						next = schedule.Page{After: s.Name}
 					}
@@ -229,7 +223,7 @@ func newScheduleShow() *cobra.Command {
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, scheduleLine{"schedule", at.Agent, s})
+				output.JSON(cmd, view.ScheduleOf(view.TypeSchedule, at.Agent, s))
 				return nil
 			}
 			showSchedule(cmd, at.Agent, s)
@@ -303,14 +297,9 @@ func RemoveSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error
 		return err
 	}
 	if q.JSON {
-		output.JSON(cmd, scheduleLine{"removed", at.Agent, s})
+		output.JSON(cmd, view.ScheduleOf(view.TypeRemoved, at.Agent, s))
 		return nil
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)
 	return nil
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"schedule": scheduleLine{}}
 }

@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client/view"
 	"ferry/internal/node/process"
 	"ferry/internal/node/queuemanager"
 	"ferry/internal/transfer"
@@ -41,7 +41,7 @@ have been renewed. Without this command the authority rotates a year before its 
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, cliidentity.TokenLine{MessageType: "rotated", Name: network})
+				output.JSON(cmd, view.Authorised(view.TypeRotated, network))
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the authority of the network %s signs with new keys; make a new backup of it\n", network)
