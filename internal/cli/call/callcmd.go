@@ -1,7 +1,6 @@
 package call
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/draft"
 	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 )
@@ -28,37 +28,8 @@ func New() *cobra.Command {
 	return c
 }
 
-// callProgram holds the flags that describe a call.
-type callProgram struct {
-	timeout, pause string
-	retries        int
-	success        string
-	job            string
-	meta           []string
-}
-
-// put makes a call of the flags and the arguments AGENT PROGRAM [ARG...].
-func (f *callProgram) put(args []string) (*managedcall.Put, error) {
-	agent, err := transfer.ParseAgentName(args[0])
-	if err != nil {
-		return nil, err
-	}
-	p := &managedcall.Put{ID: transfer.NewID(time.Now()), Agent: agent, Job: f.job}
-	p.Program = transfer.Program{Name: args[1], Args: args[2:], Retries: f.retries, Success: transfer.Codes(f.success)}
-	timeout, err := transfer.ParseDuration(f.timeout)
-	pause, err2 := transfer.ParseDuration(f.pause)
-	if err := cmp.Or(err, err2); err != nil {
-		return nil, err
-	}
-	p.Program.Timeout, p.Program.Pause = timeout, pause
-	if p.Meta, err = request.ParseMeta(f.meta); err != nil {
-		return nil, err
-	}
-	return p, p.Check()
-}
-
 func newCallRun() *cobra.Command {
-	q, p, f := &session.Query{Timeout: 5 * time.Second}, &callProgram{}, &request.Flags{}
+	q, p, f := &session.Query{Timeout: 5 * time.Second}, &draft.Call{}, &request.Flags{}
 	c := &cobra.Command{
 		Use:   "run [flags] AGENT PROGRAM [ARG...]",
 		Short: "Have an agent run one of its programs, and wait for its end",
@@ -83,7 +54,7 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			put, err := p.put(args)
+			put, err := p.Put(args[0], args[1], args[2:])
 			if err != nil {
 				return err
 			}
@@ -92,12 +63,12 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 	}
 	fl := c.Flags()
 	session.AddNetwork(fl, &q.Network)
-	fl.StringVar(&p.timeout, "timeout", "10m", "how long one run of the program may take; then it is killed")
-	fl.IntVar(&p.retries, "retries", 0, "how often it is started again when it has failed")
-	fl.StringVar(&p.pause, "pause", "0s", "how long to wait before each of these")
-	fl.StringVar(&p.success, "success-codes", "0", "exit codes that are no failure, as 0,4-8")
-	fl.StringVar(&p.job, "job", "", "a name for people, kept on record")
-	fl.StringArrayVar(&p.meta, "meta", nil, "K=V, kept on record; may be repeated")
+	fl.StringVar(&p.Timeout, "timeout", "10m", "how long one run of the program may take; then it is killed")
+	fl.IntVar(&p.Retries, "retries", 0, "how often it is started again when it has failed")
+	fl.StringVar(&p.Pause, "pause", "0s", "how long to wait before each of these")
+	fl.StringVar(&p.Success, "success-codes", "0", "exit codes that are no failure, as 0,4-8")
+	fl.StringVar(&p.Job, "job", "", "a name for people, kept on record")
+	fl.StringArrayVar(&p.Meta, "meta", nil, "K=V, kept on record; may be repeated")
 	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&q.JSON, "json", false, "one JSON object a line")
 	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no notices and no summary; the program's output is printed")

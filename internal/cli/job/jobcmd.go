@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -169,10 +168,6 @@ that have arrived already. A retry leaves the sources.`,
 		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
 			p, err := client.RetryJob(k.Ctx, k.Net, s, f.IfExists)
 			if err != nil {
-				return err
-			}
-			p.Request.IfExists = cmp.Or(f.IfExists, p.Request.IfExists)
-			if err := p.Check(); err != nil {
 				return err
 			}
 			f.JSON = q.JSON

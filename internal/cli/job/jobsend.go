@@ -18,7 +18,6 @@ import (
 	"ferry/internal/client/view"
 	"ferry/internal/node/onebox"
 	"ferry/internal/node/process"
-	"ferry/internal/place/location"
 	"ferry/internal/transfer"
 )
 
@@ -43,34 +42,6 @@ func (j *Flags) Given(fl *pflag.FlagSet) (bool, error) {
 	return true, nil
 }
 
-// put makes the job of a request and its further destinations.
-func (j *Flags) put(q *transfer.Request, local bool) (*job.Put, error) {
-	p := &job.Put{Request: *q, To: []job.To{{Agent: q.Destination, Dest: q.Dest}}}
-	for _, s := range j.alsoTo {
-		to, l, err := request.Typed(s, location.Dest)
-		if err != nil {
-			return nil, err
-		}
-		if local != (to == "") {
-			return nil, transfer.Errorf(transfer.KindUsage, "--also-to %q: an agent is named for some locations only", s).
-				WithHint("name one for all, or for none to move files on this host")
-		}
-		if local {
-			if l, err = request.HostLocation(l); err != nil {
-				return nil, err
-			}
-		}
-		p.To = append(p.To, job.To{Agent: to, Dest: l})
-	}
-	if local {
-		p.Request.Source, p.Request.Destination = onebox.Source, onebox.Dest
-		for n := range p.To {
-			p.To[n].Agent = onebox.Dest
-		}
-	}
-	return p, p.Check()
-}
-
 // Send sends to several destinations.
 func Send(cmd *cobra.Command, f *request.Flags, j *Flags, args []string) error {
 	q, local, err := f.Request(args, cmd.InOrStdin())
@@ -80,7 +51,7 @@ func Send(cmd *cobra.Command, f *request.Flags, j *Flags, args []string) error {
 	if request.IsStream(q) {
 		return transfer.Errorf(transfer.KindUsage, "standard input is read once, and is sent to one destination").WithHint("put it into a file first")
 	}
-	p, err := j.put(q, local)
+	p, err := f.Put(q, j.alsoTo)
 	if err != nil {
 		return err
 	}

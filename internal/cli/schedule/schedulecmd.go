@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,18 +14,13 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/draft"
 	"ferry/internal/client/view"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // Flags say when a transfer is submitted, where that is not at once.
-type Flags struct {
-	Words        schedule.Words
-	missed, name string
-	overlap      bool
-	redefine     bool
-}
+type Flags struct{ draft.Schedule }
 
 // PlanWords are the flags of planFlags.
 var PlanWords = []string{"at", "every", "until", "count", "tz", "missed", "overlap", "schedule", "redefine"}
@@ -38,10 +32,10 @@ func (p *Flags) Add(fl *pflag.FlagSet) {
 	fl.StringVar(&p.Words.Until, "until", "", "not after that time, as --at")
 	fl.Int64Var(&p.Words.Count, "count", 0, "so many times in all (default: for ever)")
 	fl.StringVar(&p.Words.Zone, "tz", "", "time zone of --at, --until and the calendar, as Europe/Berlin (default: this host's)")
-	fl.StringVar(&p.missed, "missed", schedule.MissedOnce, "how to treat times that pass while the agent is down, and several that pass while the transfer before is under way: once, the last of them late; skip, nothing")
-	fl.BoolVar(&p.overlap, "overlap", false, "submit each transfer at its time, also while the one before is under way (default: it waits for the end of that)")
-	fl.StringVar(&p.name, "schedule", "", "name of the schedule (default: one is made up)")
-	fl.BoolVar(&p.redefine, "redefine", false, "put it in the place of your schedule of that name")
+	fl.StringVar(&p.Missed, "missed", schedule.MissedOnce, "how to treat times that pass while the agent is down, and several that pass while the transfer before is under way: once, the last of them late; skip, nothing")
+	fl.BoolVar(&p.Overlap, "overlap", false, "submit each transfer at its time, also while the one before is under way (default: it waits for the end of that)")
+	fl.StringVar(&p.Name, "schedule", "", "name of the schedule (default: one is made up)")
+	fl.BoolVar(&p.Redefine, "redefine", false, "put it in the place of your schedule of that name")
 }
 
 // Given reports whether the flags ask for a schedule. It refuses an incomplete one.
@@ -71,7 +65,7 @@ func Send(cmd *cobra.Command, f *request.Flags, p *Flags, args []string) error {
 	case f.DryRun:
 		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of the present time, and --at sends later").WithHint("leave one of them out")
 	}
-	put, err := p.put(q, now)
+	put, err := p.Put(q, now)
 	if err != nil {
 		return err
 	}
@@ -87,22 +81,12 @@ func Send(cmd *cobra.Command, f *request.Flags, p *Flags, args []string) error {
 	return give(ctx, f, cmd, net, put)
 }
 
-// put makes the schedule of a request.
-func (p *Flags) put(q *transfer.Request, now time.Time) (put *schedule.Put, err error) {
-	put = &schedule.Put{Name: cmp.Or(p.name, schedule.NameOf(q.ID)), Missed: p.missed, Overlap: p.overlap, Request: *q, Redefine: p.redefine}
-	if put.Plan, err = p.Words.Plan(now, schedule.ZoneOfHost); err != nil {
-		return nil, err
-	}
-	_, err = schedule.ParsePut(wire.Marshal(put))
-	return put, err
-}
-
 // KeepSchedule sends the schedule of a complete request to the source agent.
 func KeepSchedule(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client.Client, p *Flags, q *transfer.Request) error {
 	if f.DryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of the present time, and this transfer starts later").WithHint("give --now")
 	}
-	put, err := p.put(q, time.Now())
+	put, err := p.Put(q, time.Now())
 	if err != nil {
 		return err
 	}

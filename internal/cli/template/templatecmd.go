@@ -3,7 +3,6 @@ package template
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -251,12 +250,10 @@ sends at once.`,
 				return err
 			}
 			return withTemplate(q, cmd, args[0], func(k *session.Kept, _ client.AtAgent, t *template.Template) error {
-				req, err := t.Fill(values)
+				req, err := k.Net.FillTemplate(t, values)
 				if err != nil {
 					return err
 				}
-				began := time.Now()
-				req.ID, req.Submitted, req.Originator = transfer.NewID(began), began.UTC(), k.Net.Who
 				f.JSON = q.JSON
 				later, err := ofTemplate(p, cmd.Flags(), t, now)
 				if err != nil {
