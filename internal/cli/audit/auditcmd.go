@@ -287,7 +287,7 @@ func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMess
 func newAuditShow() *cobra.Command {
 	q := &auditQuery{}
 	var proof bool
-	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: usage.OneID("transfer"), RunE: func(cmd *cobra.Command, args []string) error {
 		if proof {
 			return q.showProofs(cmd, args[0])
 		}

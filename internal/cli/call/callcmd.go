@@ -232,14 +232,6 @@ func (w *callWatch) stop() error {
 	return output.Exit(transfer.CodeCancelled)
 }
 
-// oneCall accepts exactly one call ID, or the end of one.
-func oneCall(cmd *cobra.Command, args []string) error {
-	if err := usage.OneArg("a call ID or its last six or more characters")(cmd, args); err != nil {
-		return err
-	}
-	return transfer.CheckIDSuffix(args[0])
-}
-
 func newCallLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your calls, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
@@ -267,26 +259,17 @@ func exitOf(c *managedcall.Call) string {
 	return fmt.Sprint(c.Ran.Code)
 }
 
-// aboutCall opens the connection, finds the call that the argument names, and calls fn with it.
-func aboutCall(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
+// withCall returns the function of a command that finds the call of its argument and calls fn with it.
+func withCall(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		k, done, err := q.OpenKept(cmd)
-		if err != nil {
-			return err
-		}
-		defer done()
-		at, c, err := session.Find[managedcall.Call](k, managedcall.AskShow, "call", args[0], managedcall.Named{ID: args[0]})
-		if err != nil {
-			return err
-		}
-		return fn(k, at, c)
+		return session.WithKept(q, cmd, managedcall.AskShow, "call", args[0], managedcall.Named{ID: args[0]}, fn)
 	}
 }
 
 func newCallShow() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "show ID", Short: "Show a call, with its program's result code and output", Args: oneCall,
-		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show a call, with its program's result code and output", Args: usage.OneID("call"),
+		RunE: withCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
 			if q.JSON {
 				output.JSON(k.Cmd, view.CallOf(view.TypeCall, c))
 				return nil
@@ -321,8 +304,8 @@ func newCallShow() *cobra.Command {
 
 func newCallWatch() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "watch ID", Short: "Wait for the end of a call; the result code is the call's", Args: oneCall,
-		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+	c := &cobra.Command{Use: "watch ID", Short: "Wait for the end of a call; the result code is the call's", Args: usage.OneID("call"),
+		RunE: withCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
 			w := &callWatch{ctx: k.Ctx, cmd: k.Cmd, at: at, id: c.ID, json: q.JSON}
 			return w.ended(w.follow())
 		})}
@@ -332,8 +315,8 @@ func newCallWatch() *cobra.Command {
 
 func newCallCancel() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a call: its program is killed, or never started", Args: oneCall,
-		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a call: its program is killed, or never started", Args: usage.OneID("call"),
+		RunE: withCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
 			c, err := client.Tell[managedcall.Call](k.Ctx, at, q.Timeout, managedcall.CommandCancel, managedcall.Named{ID: c.ID.String()})
 			if err != nil {
 				return err

@@ -152,19 +152,12 @@ func tellMonitor(ctx context.Context, q *session.Query, cmd *cobra.Command, at c
 
 // withMonitor finds the monitor of a name and calls fn with it.
 func withMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *monitor.Shown) error) error {
-	open, done, err := k.OpenKept(cmd)
-	if err != nil {
-		return err
-	}
-	defer done()
-	at, l, err := session.Find[monitor.Listed](open, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name})
-	if err != nil {
-		return err
-	}
-	if len(l.Monitors) != 1 {
-		return transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
-	}
-	return fn(open, at, &l.Monitors[0])
+	return session.WithKept(k, cmd, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name}, func(open *session.Kept, at client.AtAgent, l *monitor.Listed) error {
+		if len(l.Monitors) != 1 {
+			return transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
+		}
+		return fn(open, at, &l.Monitors[0])
+	})
 }
 
 func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {

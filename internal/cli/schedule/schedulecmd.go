@@ -193,25 +193,23 @@ func pastWord(p *schedule.Past) string {
 	return "submitted"
 }
 
+// withSchedule finds the schedule of a name and calls fn with it.
+func withSchedule(q *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *schedule.Schedule) error) error {
+	return session.WithKept(q, cmd, schedule.AskShow, "schedule", name, schedule.Named{Name: name}, fn)
+}
+
 func newScheduleShow() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with its sources and the outcomes of its last times", Args: usage.OneArg("the schedule's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, done, err := q.OpenKept(cmd)
-			if err != nil {
-				return err
-			}
-			defer done()
-			at, s, err := session.Find[schedule.Schedule](k, schedule.AskShow, "schedule", args[0], schedule.Named{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			if q.JSON {
-				output.JSON(cmd, view.ScheduleOf(view.TypeSchedule, at.Agent, s))
+			return withSchedule(q, cmd, args[0], func(_ *session.Kept, at client.AtAgent, s *schedule.Schedule) error {
+				if q.JSON {
+					output.JSON(cmd, view.ScheduleOf(view.TypeSchedule, at.Agent, s))
+				} else {
+					showSchedule(cmd, at.Agent, s)
+				}
 				return nil
-			}
-			showSchedule(cmd, at.Agent, s)
-			return nil
+			})
 		}}
 	q.Add(c)
 	return c
@@ -267,23 +265,16 @@ func newScheduleRm() *cobra.Command {
 
 // RemoveSchedule finds the schedule of a name, and has its agent remove it.
 func RemoveSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error {
-	k, done, err := q.OpenKept(cmd)
-	if err != nil {
-		return err
-	}
-	defer done()
-	at, _, err := session.Find[schedule.Schedule](k, schedule.AskShow, "schedule", name, schedule.Named{Name: name})
-	if err != nil {
-		return err
-	}
-	s, err := client.Tell[schedule.Schedule](k.Ctx, at, q.Timeout, schedule.CommandRemove, schedule.Named{Name: name})
-	if err != nil {
-		return err
-	}
-	if q.JSON {
-		output.JSON(cmd, view.ScheduleOf(view.TypeRemoved, at.Agent, s))
+	return withSchedule(q, cmd, name, func(k *session.Kept, at client.AtAgent, _ *schedule.Schedule) error {
+		s, err := client.Tell[schedule.Schedule](k.Ctx, at, q.Timeout, schedule.CommandRemove, schedule.Named{Name: name})
+		if err != nil {
+			return err
+		}
+		if q.JSON {
+			output.JSON(cmd, view.ScheduleOf(view.TypeRemoved, at.Agent, s))
+			return nil
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)
 		return nil
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)
-	return nil
+	})
 }

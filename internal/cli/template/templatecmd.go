@@ -168,16 +168,7 @@ func newTemplateShow() *cobra.Command {
 
 // withTemplate finds the template of a name and calls fn with it.
 func withTemplate(q *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *template.Template) error) error {
-	k, done, err := q.OpenKept(cmd)
-	if err != nil {
-		return err
-	}
-	defer done()
-	at, t, err := session.Find[template.Template](k, template.AskGet, "template", name, template.Named{Name: name})
-	if err != nil {
-		return err
-	}
-	return fn(k, at, t)
+	return session.WithKept(q, cmd, template.AskGet, "template", name, template.Named{Name: name}, fn)
 }
 
 func newTemplateRm() *cobra.Command {

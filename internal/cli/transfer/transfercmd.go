@@ -77,7 +77,7 @@ func newTransferShow() *cobra.Command {
 	q := &session.Query{}
 	var limit int
 	var failed bool
-	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with its request and the outcomes of its files", Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with its request and the outcomes of its files", Args: usage.OneID("transfer"), RunE: func(cmd *cobra.Command, args []string) error {
 		if limit < 0 {
 			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 0", limit)
 		}
@@ -244,7 +244,7 @@ func paren(s string) string {
 
 func newTransferWatch() *cobra.Command {
 	q := &session.Query{}
-	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: usage.OneID,
+	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: usage.OneID("transfer"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
@@ -268,7 +268,7 @@ func newTransferWatch() *cobra.Command {
 func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 	q := &session.Query{}
 	var agentName string
-	c := &cobra.Command{Use: verb + " ID", Short: short, Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: verb + " ID", Short: short, Args: usage.OneID("transfer"), RunE: func(cmd *cobra.Command, args []string) error {
 		net, ctx, done, err := q.Open(cmd)
 		if err != nil {
 			return err
