@@ -65,11 +65,7 @@ func newAgentRm() *cobra.Command {
 			if err := net.RemoveAgent(ctx, name); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, view.AgentRemoved(name))
-			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "agent %s removed\n", name)
-			}
+			output.Result(cmd, q.JSON, view.AgentRemoved(name), "agent %s removed\n", name)
 			return nil
 		}}
 	q.Add(c)
@@ -104,11 +100,7 @@ until the agent is started again. Then its own --limit holds.`,
 			if err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, view.AgentSet(name, now))
-			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "agent %s sends at most: %s\n", name, ratesText(now.Rates))
-			}
+			output.Result(cmd, q.JSON, view.AgentSet(name, now), "agent %s sends at most: %s\n", name, ratesText(now.Rates))
 			return nil
 		}}
 	q.Add(c)
@@ -176,11 +168,7 @@ func newAgentPing() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if q.JSON {
-			output.JSON(cmd, view.PingOf(name, b, took))
-		} else {
-			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
-		}
+		output.Result(cmd, q.JSON, view.PingOf(name, b, took), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
 		return nil
 	}}
 	q.Add(c)

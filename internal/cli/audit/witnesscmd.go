@@ -56,11 +56,7 @@ audit log records the last checkpoint that the agent had seen.`,
 				if err != nil {
 					return err
 				}
-				if q.JSON {
-					output.JSON(cmd, view.AcceptedOf(name))
-				} else {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s goes on from the log that coordination has now\n", name)
-				}
+				output.Result(cmd, q.JSON, view.AcceptedOf(name), "%s goes on from the log that coordination has now\n", name)
 			}
 			return nil
 		}}

@@ -325,11 +325,7 @@ func newCallCancel() *cobra.Command {
 			if !state.Final() {
 				state = transfer.Cancelling
 			}
-			if q.JSON {
-				output.JSON(k.Cmd, view.CallOf(view.TypeCancel, c))
-			} else {
-				fmt.Fprintf(k.Cmd.OutOrStdout(), "%s %s\n", c.ID, state)
-			}
+			output.Result(k.Cmd, q.JSON, view.CallOf(view.TypeCancel, c), "%s %s\n", c.ID, state)
 			return nil
 		})}
 	q.Add(c)

@@ -341,11 +341,7 @@ func newIdentityRenew() *cobra.Command {
 			if err := a.Renew(ctx, i); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, view.IdentityOf(i))
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is good until %s\n", i.Name(), output.Stamp(i.Until()))
+			output.Result(cmd, q.JSON, view.IdentityOf(i), "%s is good until %s\n", i.Name(), output.Stamp(i.Until()))
 			return nil
 		}}
 	q.Add(c)
@@ -368,11 +364,7 @@ func newIdentityRevoke() *cobra.Command {
 			if err := a.Revoke(ctx, name); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, view.Authorised(view.TypeRevoked, name.String()))
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is revoked\n", name)
+			output.Result(cmd, q.JSON, view.Authorised(view.TypeRevoked, name.String()), "%s is revoked\n", name)
 			return nil
 		}}
 	q.Add(c)

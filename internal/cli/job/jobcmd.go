@@ -126,11 +126,7 @@ func newJobCancel() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(k.Cmd, view.JobOf(view.TypeCancel, j))
-			} else {
-				fmt.Fprintf(k.Cmd.OutOrStdout(), "%s %s\n", j.ID, j.State)
-			}
+			output.Result(k.Cmd, q.JSON, view.JobOf(view.TypeCancel, j), "%s %s\n", j.ID, j.State)
 			return nil
 		})}
 	q.Add(c)

@@ -142,11 +142,7 @@ func tellMonitor(ctx context.Context, q *session.Query, cmd *cobra.Command, at c
 	if err != nil {
 		return err
 	}
-	if q.JSON {
-		output.JSON(cmd, view.MonitorOf(said))
-		return nil
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
+	output.Result(cmd, q.JSON, view.MonitorOf(said), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
 	return nil
 }
 

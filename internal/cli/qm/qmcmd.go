@@ -91,11 +91,7 @@ func newQMRm() *cobra.Command {
 			if err := a.RemoveMember(ctx, args[0]); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, view.MemberRemoved(args[0]))
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s is no member of its cluster any more\n", output.Printable(args[0]))
+			output.Result(cmd, q.JSON, view.MemberRemoved(args[0]), "queue manager %s is no member of its cluster any more\n", output.Printable(args[0]))
 			return nil
 		}}
 	q.Add(c)

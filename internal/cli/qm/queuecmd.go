@@ -66,11 +66,7 @@ func newQueueCreate() *cobra.Command {
 			return err
 		}
 		for n := range ans.Queues {
-			if q.JSON {
-				output.JSON(cmd, view.QueueOf(view.TypeCreated, &ans.Queues[n]))
-			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "queue %s is made\n", ans.Queues[n].Queue)
-			}
+			output.Result(cmd, q.JSON, view.QueueOf(view.TypeCreated, &ans.Queues[n]), "queue %s is made\n", ans.Queues[n].Queue)
 		}
 		return nil
 	}}
@@ -135,11 +131,7 @@ func newQueueRm() *cobra.Command {
 		if _, err := askQueue(q, cmd, wire.QueueAsk{Do: wire.QueueRemove, Queue: name}); err != nil {
 			return err
 		}
-		if q.JSON {
-			output.JSON(cmd, view.QueueRemoved(name))
-		} else {
-			fmt.Fprintf(cmd.OutOrStdout(), "queue %s is removed\n", name)
-		}
+		output.Result(cmd, q.JSON, view.QueueRemoved(name), "queue %s is removed\n", name)
 		return nil
 	}}
 	q.Add(c)

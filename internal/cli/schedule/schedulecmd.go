@@ -270,11 +270,7 @@ func RemoveSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error
 		if err != nil {
 			return err
 		}
-		if q.JSON {
-			output.JSON(cmd, view.ScheduleOf(view.TypeRemoved, at.Agent, s))
-			return nil
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)
+		output.Result(cmd, q.JSON, view.ScheduleOf(view.TypeRemoved, at.Agent, s), "%s removed\n", s.Name)
 		return nil
 	})
 }

@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
@@ -40,11 +38,7 @@ have been renewed. Without this command the authority rotates a year before its 
 			if err := a.Rotate(ctx); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, view.Authorised(view.TypeRotated, network))
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "the authority of the network %s signs with new keys; make a new backup of it\n", network)
+			output.Result(cmd, q.JSON, view.Authorised(view.TypeRotated, network), "the authority of the network %s signs with new keys; make a new backup of it\n", network)
 			return nil
 		}}
 	q.Add(c)

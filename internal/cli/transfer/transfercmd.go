@@ -312,11 +312,7 @@ func Control(ctx context.Context, q *session.Query, cmd *cobra.Command, net *cli
 	if c.Kind == wire.ControlCancel && !state.Final() {
 		state = transfer.Cancelling
 	}
-	if q.JSON {
-		output.JSON(cmd, view.ControlOf(c.Verb, of.ID, state))
-	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", of.ID, state)
-	}
+	output.Result(cmd, q.JSON, view.ControlOf(c.Verb, of.ID, state), "%s %s\n", of.ID, state)
 	return nil
 }
 
