@@ -214,7 +214,7 @@ func (a *Agent) budget() (memory, queue int64, maxChunk int, err error) {
 func (a *Agent) listen() error {
 	data := queue.Receive(a.quiet, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
 	listenData := func(subject string, h func(qmgr.Message)) (func(), error) {
-		return a.conn.SubscribeData(subject, a.lanes.mem.Get, h)
+		return a.conn.SubscribeData(subject, h)
 	}
 	for _, s := range []struct {
 		subject string

@@ -78,7 +78,7 @@ var rows = []row{
 	{[]string{"internal/qmgr/qmgrtest"},
 		"the helpers of the tests of all packages of queue managers"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
-	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/security/identity", "internal/security/trust", "internal/security/policy", "internal/automation/variable", "internal/flow", "internal/sys/turns", "internal/content/digest", "internal/content/compress", "internal/content/codepage", "internal/content/record", "internal/sys/extsort"},
+	{[]string{"internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/security/identity", "internal/security/trust", "internal/security/policy", "internal/automation/variable", "internal/flow", "internal/sys/turns", "internal/content/digest", "internal/content/compress", "internal/content/codepage", "internal/content/record", "internal/sys/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/sys/clock", "internal/sys/failpoint", "internal/sys/filelock", "internal/sys/filetest", "internal/sys/tcp", "internal/sys/spelling",
