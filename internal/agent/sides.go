@@ -35,7 +35,7 @@ type sides struct {
 	gate     *gatekeeper
 	witness  *outbox.Witness
 	older    *older
-	calls    *call.Keeper
+	calls    *call.Executor
 	lines    flow.Lines
 	disowned atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
 }

@@ -242,7 +242,7 @@ func ForwardSubject(to, from string) string { return "ferry.forward." + to + "."
 // AllForwarded matches each ForwardSubject to a queue manager.
 func AllForwarded(to string) string { return ForwardSubject(to, "*") }
 
-// PlaceSubject carries the registrations (identity.Place) of the identity with a token.
+// PlaceSubject carries the registrations (identity.Registration) of the identity with a token.
 func PlaceSubject(of string) string { return "ferry.place." + of }
 
 // AllPlaces matches each PlaceSubject.
