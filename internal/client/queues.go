@@ -15,12 +15,12 @@ const busyPause = 200 * time.Millisecond
 // AskQueue has coordination do a task on an application queue. A coordination that is busy is asked again.
 func AskQueue(ctx context.Context, c *Client, what wire.QueueAsk) (*wire.QueueAnswer, error) {
 	ask := wire.Ask{Kind: wire.AskQueue, Body: wire.Marshal(what)}
-	ans, err := c.line().coordination(ctx, ask)
-	for end := c.Clock.Now().Add(c.line().timeout); transfer.KindOf(err) == transfer.KindBusy && c.Clock.Now().Before(end); {
-		if err := c.line().sleep(ctx, busyPause); err != nil {
+	ans, err := c.asker().coordination(ctx, ask)
+	for end := c.Clock.Now().Add(c.asker().timeout); transfer.KindOf(err) == transfer.KindBusy && c.Clock.Now().Before(end); {
+		if err := c.asker().sleep(ctx, busyPause); err != nil {
 			return nil, err
 		}
-		ans, err = c.line().coordination(ctx, ask)
+		ans, err = c.asker().coordination(ctx, ask)
 	}
 	if err != nil {
 		return nil, err
