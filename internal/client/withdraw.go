@@ -132,13 +132,13 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 	}
 }
 
-// withdrawnFromAbsent determines the withdrawal's outcome if the agent is away. The agent obeys the withdrawal before it takes a
-// request: a request that was not delivered to it by now never runs. A delivered request may have run before the agent
-// went away.
+// withdrawnFromAbsent determines the withdrawal's outcome if the agent is away. The agent obeys the withdrawal before it
+// takes a request: a request that was not delivered to it by now never runs. A delivered request may have run before the
+// agent went away.
 func (s *submission) withdrawnFromAbsent(ctx context.Context) withdrawal {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	at, err := s.asker.conn.Standing(ctx, streams.Commands(s.q.Source))
+	at, err := s.asker.conn.ReaderPosition(ctx, streams.Commands(s.q.Source))
 	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.asker.clock.Now().Sub(s.began)
 	// A queue manager that has been away may have lost the reader's position.
 	if s.copies.doubt || !never || s.asker.conn.Lost() != s.lost {

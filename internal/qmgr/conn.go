@@ -21,7 +21,6 @@ import (
 	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
-	"ferry/internal/qmgr/tap"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
@@ -68,8 +67,7 @@ type ConnConfig struct {
 	// more than once, from any goroutine.
 	OnRefused func(error)
 
-	times      times       // tests make them short
-	libraryTLS *tls.Config // of the library, on top of the tap; for measuring
+	times times // tests make them short
 }
 
 // A Local is the queue manager of this process.
@@ -95,16 +93,16 @@ type Conn struct {
 
 	control, data *link.Link
 	bulk          bulk
-	placing       placing
+	registering   registering
 	amounts       amounts
-	keeper        streams.Keeper
+	admin         streams.Admin
 
-	ensuring sync.Mutex // one Ensure at a time
-	witness  *witness
-	findings streams.Findings
-	unstored atomic.Pointer[string] // why the last message was not stored
-	passing  atomic.Pointer[string] // the present faults of the cluster
-	doubting atomic.Bool
+	ensuring   sync.Mutex // one Ensure at a time
+	history    *streamHistory
+	findings   streams.Findings
+	unstored   atomic.Pointer[string] // why the last message was not stored
+	passing    atomic.Pointer[string] // the present faults of the cluster
+	rechecking atomic.Bool
 
 	facts Facts // guarded by mu
 }
@@ -129,25 +127,25 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 
-	where, err := cfg.place()
+	where, err := cfg.address()
 	if err != nil {
 		return nil, err
 	}
 	cfg.URL = shuffled(cfg.URL)
 
-	c := &Conn{cfg: cfg, witness: newWitness(), amounts: newAmounts(),
-		base: link.NewBase(link.Config{Name: cfg.Name, Self: cfg.Self, URL: cfg.URL, Local: cfg.Server, TCP: cfg.TCP, TLS: cfg.TLS, LibraryTLS: cfg.libraryTLS, Identity: cfg.Identity, JWTs: cfg.jwts,
+	c := &Conn{cfg: cfg, history: newStreamHistory(), amounts: newAmounts(),
+		base: link.NewBase(link.Config{Name: cfg.Name, Self: cfg.Self, URL: cfg.URL, Local: cfg.Server, TCP: cfg.TCP, TLS: cfg.TLS, Identity: cfg.Identity, JWTs: cfg.jwts,
 			OnRefused: cfg.OnRefused, Log: cfg.Log}, where)}
 	c.passing.Store(new(string))
 	c.control, c.data = link.NewLink(c.base, link.RoleControl), link.NewLink(c.base, link.RoleData)
 	c.bulk.c, c.bulk.link = c, link.NewLink(c.base, link.RoleBulk)
-	c.placing = placing{identity: cfg.Identity, server: cfg.Server, control: c.control, log: cfg.Log}
+	c.registering = registering{identity: cfg.Identity, server: cfg.Server, control: c.control, log: cfg.Log}
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
-	c.keeper = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait}
+	c.admin = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
-		c.keeper = askerOf(c)
+		c.admin = remoteAdminOf(c)
 	}
 	c.base.Background(func() { follow(c) })
 	if err := c.first(ctx); err != nil {
@@ -157,8 +155,8 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 
 	c.learn(ctx)
 	c.base.Background(c.notify)
-	if a, ok := c.keeper.(asker); ok {
-		c.base.Background(func() { c.placing.keep(a) })
+	if a, ok := c.admin.(remoteAdmin); ok {
+		c.base.Background(func() { c.registering.keep(a) })
 	}
 	for _, l := range linksOf(c) {
 		c.base.Background(func() { c.watch(l) })
@@ -196,8 +194,8 @@ func linksOf(c *Conn) []*link.Link {
 	return []*link.Link{c.control, c.data}
 }
 
-// place checks the address of the configuration and describes it, without secrets.
-func (cfg *ConnConfig) place() (string, error) {
+// address checks the address of the configuration and describes it, without secrets.
+func (cfg *ConnConfig) address() (string, error) {
 	if cfg.Server != nil {
 		return "queue manager " + cfg.Server.Name(), nil
 	}
@@ -378,17 +376,17 @@ func PublishPlain(c *Conn, subject string, data []byte) error {
 // blocks, for as long as the link carries anything: 8 s without a byte and it fails. When it returns it does not use
 // the data any more.
 func (c *Conn) PublishData(subject string, data []byte) error {
-	return c.data.PublishPast(subject, data)
+	return c.data.Publish(subject, data)
 }
 
-// DataCarried returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
+// DataAcknowledged returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
 // wait behind those that are on the link; 0 and false if the system does not report it.
-func DataCarried(c *Conn) (acked uint64, waiting bool) {
+func DataAcknowledged(c *Conn) (acked uint64, waiting bool) {
 	return tcp.Carried(c.data.Socket.Load().Conn)
 }
 
-// DataCame returns how many bytes have come on the data connection.
-func DataCame(c *Conn) int64 { return c.data.Socket.Load().In.Load() }
+// DataReceived returns how many bytes have come on the data connection.
+func DataReceived(c *Conn) int64 { return c.data.Socket.Load().In.Load() }
 
 // Subscribe has h called for every message on the subject (wildcards as in NATS) that arrives on the control
 // connection: in order, one at a time. It lasts until stop, also when the connection is lost and comes back. A call of
@@ -400,27 +398,9 @@ func (c *Conn) Subscribe(subject string, h func(link.Message)) (stop func(), err
 	})
 }
 
-// SubscribeData is Subscribe on the data connection. The subject is a prefix and
-// the wildcard ">"; another one is an error of KindInternal. Messages are in memory
-// that lend gives, where they do not come through a web socket or TLS that URL asks for; a nil lend
-// gives new memory. Nothing else that comes on that connection is read while h runs.
-func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(link.Message)) (stop func(), err error) {
-	prefix, wild := strings.CutSuffix(subject, ".>")
-	if !wild || strings.ContainsAny(prefix, "*>") {
-		return nil, transfer.Errorf(transfer.KindInternal, "the subject %q of data is not a prefix and a wildcard", subject)
-	}
-
-	if lend == nil {
-		lend = func(n int) []byte { return make([]byte, n) }
-	}
-
-	untap := c.data.Tap(&link.Tapping{Prefix: []byte(prefix + "."), Target: tap.Target{Lend: lend, Take: func(subject, reply string, data []byte) { h(link.Message{Subject: subject, Reply: reply, Data: data}) }}})
-	unsubscribe, err := c.data.Subscribe(subject, h)
-	if err != nil {
-		untap()
-		return nil, err
-	}
-	return func() { unsubscribe(); untap() }, nil
+// SubscribeData is Subscribe on the data connection. Its messages are never compressed.
+func (c *Conn) SubscribeData(subject string, h func(link.Message)) (stop func(), err error) {
+	return c.data.Subscribe(subject, h)
 }
 
 // Session returns how often the control connection has come up, from 1 on, and a channel that is closed when it comes

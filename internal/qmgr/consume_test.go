@@ -111,7 +111,7 @@ func TestNakTermAndSilence(t *testing.T) {
 
 // A handler may take longer than a message is otherwise held back.
 func TestSlowHandlerKeepsItsMessage(t *testing.T) {
-	short := times{time.Second, time.Second, 1500 * time.Millisecond, defaultTimes.pullHeartbeat}
+	short := times{time.Second, time.Second, 4 * time.Second, defaultTimes.pullHeartbeat}
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), ""), times: short})
 	got := make(chan int, 10)
 	consumeWith(t, c, commands, func(d Delivery) {
@@ -459,7 +459,7 @@ func TestForgetAnAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.Standing(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
+	if _, err := c.ReaderPosition(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the reader is still there: %v", err)
 	}
 	if data, _, err := c.Owner(ctx, "A"); err != nil || len(data) > 0 {

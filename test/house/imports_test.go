@@ -40,7 +40,7 @@ var rows = []row{
 	{[]string{"internal/coordination", "internal/agent"}, "each decides about transfers on its own; they meet in messages, not in calls"},
 	{[]string{"internal/client/draft", "internal/client/view"}, "requests of words, and the JSON forms of all objects, for every interface; no package below knows how an interface asks and answers"},
 	{[]string{"internal/client"}, "builds and submits requests of every kind, so it knows the definitions of all duties"},
-	{[]string{"internal/agent/outbox", "internal/agent/scheduler", "internal/agent/shelves"}, "parts of an agent that do not know each other; the agent gives each the functions that it needs"},
+	{[]string{"internal/agent/outbox", "internal/agent/scheduler", "internal/agent/store"}, "parts of an agent that do not know each other; the agent gives each the functions that it needs"},
 	{[]string{"internal/mft/translate"}, "MQ MFT's documents become values of duties here, and audit records become documents; no package below knows XML"},
 	{[]string{"internal/mft/commands", "internal/mft/config"}, "the requests of MQ MFT's command lines and configurations, in types of mftxml and policy; carrying them out needs a network, which they do not import"},
 	{[]string{"internal/mft/xml"}, "MQ MFT's messages in the requests of Ferry; how a location is typed, the one reader of locations knows"},
@@ -68,9 +68,9 @@ var rows = []row{
 	{[]string{"internal/security/access", "internal/security/word"}, "the rights at an agent, from names, rules and the signed document that has them; the author of a message, by its signature"},
 	{[]string{"internal/qmgr/forward", "internal/qmgr/cluster", "internal/qmgr/link"},
 		"parts of a queue manager, and the connections of a client: they are handed what the others know"},
-	{[]string{"internal/qmgr/channel", "internal/qmgr/disk"},
+	{[]string{"internal/qmgr/channel", "internal/qmgr/storage"},
 		"channels to other queue managers, and the store of one on its disk"},
-	{[]string{"internal/qmgr/places"},
+	{[]string{"internal/qmgr/registrations"},
 		"the queue managers that agents and users are at, from signed statements alone"},
 	{[]string{"internal/qmgr/own", "internal/qmgr/errands"},
 		"questions to a queue manager, and its connection to itself: client and server share these, and nothing else"},
@@ -79,7 +79,7 @@ var rows = []row{
 	{[]string{"internal/qmgr/qmgrtest"},
 		"the helpers of the tests of all packages of queue managers"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
-	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/security/identity", "internal/security/trust", "internal/security/policy", "internal/automation/variable", "internal/flow", "internal/sys/turns", "internal/content/digest", "internal/content/compress", "internal/content/codepage", "internal/content/record", "internal/sys/extsort"},
+	{[]string{"internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/security/identity", "internal/security/trust", "internal/security/policy", "internal/automation/variable", "internal/flow", "internal/sys/turns", "internal/content/digest", "internal/content/compress", "internal/content/codepage", "internal/content/record", "internal/sys/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/sys/clock", "internal/sys/failpoint", "internal/sys/filelock", "internal/sys/filetest", "internal/sys/tcp", "internal/sys/spelling",
@@ -88,9 +88,9 @@ var rows = []row{
 	{[]string{"internal/sys/dirsync", "internal/sys/posixacl"}, "whoever keeps files makes their names durable in one way, and reads their access control lists in one way"},
 }
 
-// A keeper restricts an import beyond the rows: to some packages, or away from some. Tests are held to it too, unless it says otherwise;
+// An importRule restricts an import beyond the rows: to some packages, or away from some. Tests are held to it too, unless it says otherwise;
 // test/ stands outside the product and is not.
-type keeper struct {
+type importRule struct {
 	imports string   // an import path; with / at its end, all under it
 	only    []string // where given, no other package; with / at its end, all under it
 	never   []string
@@ -98,8 +98,8 @@ type keeper struct {
 	because string
 }
 
-var keepers = []keeper{
-	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/disk", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/link", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/places", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
+var importRules = []importRule{
+	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/storage", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/link", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/registrations", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
 		because: "the courier can be replaced only if the packages of one folder know its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "one package decides which data is durable, and when"},
@@ -233,7 +233,7 @@ func named(dirs []string, dir string) bool {
 
 // refuse is why dir may not import a path, "" if it may.
 func refuse(dir string, test bool, imported string) string {
-	for _, k := range keepers {
+	for _, k := range importRules {
 		if k.tests && test || imported != strings.TrimSuffix(k.imports, "/") && !strings.HasPrefix(imported, strings.TrimSuffix(k.imports, "/")+"/") {
 			continue
 		}
@@ -287,7 +287,7 @@ func TestTableIsSound(t *testing.T) {
 			seen[dir] = true
 		}
 	}
-	for _, k := range keepers {
+	for _, k := range importRules {
 		if k.because == "" || k.only == nil == (k.never == nil) {
 			t.Errorf("the rule about %s needs a reason, and either only or never", k.imports)
 		}

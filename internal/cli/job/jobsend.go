@@ -301,13 +301,13 @@ func secondsOf(s *job.Shown) float64 {
 
 // jobLineOf is the end of a job in a sentence.
 func jobLineOf(s *job.Shown, state transfer.State) string {
-	line := fmt.Sprintf("%s %s: %d of %s, %s, %s in %.2f s", s.ID, state, s.Tally.Successful, output.Plural(int64(s.Children), "destination"),
-		output.Plural(s.Tally.Files, "file"), transfer.FormatBytes(s.Tally.Bytes), secondsOf(s))
-	if s.Tally.Failed > 0 {
-		line += fmt.Sprintf(", %d failed", s.Tally.Failed)
+	line := fmt.Sprintf("%s %s: %d of %s, %s, %s in %.2f s", s.ID, state, s.Counts.Successful, output.Plural(int64(s.Children), "destination"),
+		output.Plural(s.Counts.Files, "file"), transfer.FormatBytes(s.Counts.Bytes), secondsOf(s))
+	if s.Counts.Failed > 0 {
+		line += fmt.Sprintf(", %d failed", s.Counts.Failed)
 	}
-	if s.Tally.Skipped > 0 {
-		line += fmt.Sprintf(", %d skipped", s.Tally.Skipped)
+	if s.Counts.Skipped > 0 {
+		line += fmt.Sprintf(", %d skipped", s.Counts.Skipped)
 	}
 	return line
 }

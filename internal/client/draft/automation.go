@@ -16,7 +16,7 @@ import (
 // A Schedule describes the times when a request is submitted.
 type Schedule struct {
 	Name   string // empty: one is made up
-	Words  schedule.Words
+	Words  schedule.PlanText
 	Missed string // schedule.MissedOnce or schedule.MissedSkip
 
 	Overlap, Redefine bool

@@ -59,7 +59,7 @@ func TestDefinitionsOfStructs(t *testing.T) {
 	if _, err := Job(q, []string{"in/"}, nil); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("a destination without an agent: %v", err)
 	}
-	s := Schedule{Words: schedule.Words{At: "+2h", Every: "1d", Zone: "UTC"}, Missed: schedule.MissedOnce}
+	s := Schedule{Words: schedule.PlanText{At: "+2h", Every: "1d", Zone: "UTC"}, Missed: schedule.MissedOnce}
 	if put, err := s.Put(q, q.Submitted); err != nil || put.Name == "" || !put.Plan.Start.After(q.Submitted) {
 		t.Errorf("the schedule is %+v, %v", put, err)
 	}

@@ -56,7 +56,7 @@ type JobSummary struct {
 // JobSummaryOf returns the form of the end of a job, with a state and a result code for the job.
 func JobSummaryOf(s *job.Shown, state transfer.State, code int) JobSummary {
 	j := JobSummary{Warning: s.Warning, Children: s.Of, Summary: transfer.Summary{MessageType: TypeSummary, ID: s.ID, State: state, ResultCode: code,
-		Files: s.Tally.Files, FilesFailed: s.Tally.Failed, FilesSkipped: s.Tally.Skipped, Bytes: s.Tally.Bytes, Warnings: s.Tally.Warnings}}
+		Files: s.Counts.Files, FilesFailed: s.Counts.Failed, FilesSkipped: s.Counts.Skipped, Bytes: s.Counts.Bytes, Warnings: s.Counts.Warnings}}
 	if !s.Ended.IsZero() {
 		j.Seconds = max(0, s.Ended.Sub(s.Made).Seconds())
 	}

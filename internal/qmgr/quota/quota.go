@@ -51,7 +51,7 @@ type Message struct {
 // amount is the size of the held messages.
 type amount struct{ bytes, messages uint64 }
 
-// A Stock is the book of one stream. Its methods may be called at the same time.
+// A Stock counts the messages and bytes of one stream by member. Its methods may be called at the same time.
 type Stock struct {
 	name  string
 	share Share
@@ -74,7 +74,7 @@ type waiting struct {
 	fresh      int // newest ones that were admitted after the last look
 }
 
-// NewStock returns the book of a stream that has so much room until the first look.
+// NewStock returns the Stock of a stream that has so much room until the first look.
 func NewStock(name string, share Share, room Room) *Stock {
 	return &Stock{name: name, share: share, room: room, subjects: map[source]*waiting{}, members: map[string]*amount{}, to: map[string]*amount{}, via: map[string]*amount{}}
 }
@@ -151,8 +151,9 @@ func (s *Stock) Held() bool {
 	return len(s.subjects) > 0
 }
 
-// Look takes the state of the stream: its room, and the number of messages of each of its subjects. Messages that were
-// admitted after the last look may still be on their way to the stream. They stay charged until the next one.
+// Look takes the state of the stream: its room, and the number of messages of each of its subjects. The stream has all
+// messages that were admitted before the last look. Later ones may be on their way to it: they stay charged, and take
+// room, until the next look.
 func (s *Stock) Look(room Room, subjects map[string]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,6 +170,11 @@ func (s *Stock) Look(room Room, subjects map[string]uint64) {
 		}
 		if len(w.sizes) == 0 {
 			s.drop(from, w)
+			continue
+		}
+		for _, size := range w.sizes[min(subjects[from.subject], uint64(len(w.sizes))):] { // on their way
+			s.room.Bytes += uint64(size)
+			s.room.Messages++
 		}
 	}
 }

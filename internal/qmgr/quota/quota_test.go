@@ -11,7 +11,7 @@ import (
 
 const mib = 1 << 20
 
-// stockOf returns the book of an empty stream.
+// stockOf returns the Stock of an empty stream.
 func stockOf(share Share, bytes, messages uint64) *Stock {
 	return NewStock("the stream", share, Room{MaxBytes: bytes, MaxMessages: messages})
 }
@@ -157,6 +157,20 @@ func TestALookGivesRoomBack(t *testing.T) {
 	}
 	if look(0); held() != 0 || len(s.subjects)+len(s.members)+len(s.to) != 0 || s.Held() {
 		t.Errorf("a stream that is empty is held: %d MiB, %v", held(), s)
+	}
+}
+
+// A look while messages are on their way to the stream makes no share larger: they take room that the stream does
+// not report yet.
+func TestALookDuringAFlood(t *testing.T) {
+	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 200_000)
+	alone := fill(t, s, "eve", "NOSUCH", mib)
+	s.Look(Room{MaxBytes: 512 * mib, MaxMessages: 200_000}, nil)
+	if n := fill(t, s, "eve", "OTHER", mib); n > 0 {
+		t.Errorf("eve has %d messages of 1 MiB on their way, and %d more are admitted", alone, n)
+	}
+	if s.room.Messages != uint64(alone) || s.room.Bytes < uint64(alone)*mib {
+		t.Errorf("%d messages on their way take the room of %d, %d MiB", alone, s.room.Messages, s.room.Bytes/mib)
 	}
 }
 
