@@ -170,7 +170,7 @@ func TestRouterCommitsPlaceByPlace(t *testing.T) {
 }
 
 // Each place removes its own leftovers, although another one fails. A route without leftovers is not asked.
-func TestRouterTidiesEachPlace(t *testing.T) {
+func TestRouterRemovesLeftoversOfEachPlace(t *testing.T) {
 	errAway := errors.New("away")
 	r, log := routedTo(map[string]error{"queue": errAway})
 	l := r.Land(LandConfig{})

@@ -66,7 +66,7 @@ func (w *world) wantConverted(id transfer.ID, under string, files map[string][]b
 	}
 	w.log.say(w.src, "transfer %s is of %s mode, %+v, from records %+v", id, p.q.Mode, p.q.Content, p.fromRec)
 	x.passage, x.passed = p, map[string]passed{}
-	side := p.beside()
+	side := p.sidecar()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, f := range all {
@@ -104,8 +104,8 @@ func (w *world) flanked(rel string) {
 	}
 }
 
-// checkBeside checks the sidecars at the destination: each record file has its attributes, and no other file has any.
-func (w *world) checkBeside() {
+// checkSidecar checks the sidecars at the destination: each record file has its attributes, and no other file has any.
+func (w *world) checkSidecar() {
 	w.t.Helper()
 	there := map[string][]byte{}
 	must(w.t, w.dst.host().each(func(name string, data []byte) { there[name] = data }))

@@ -277,8 +277,8 @@ func (p *textConversion) bytes(r *rand.Rand, size int) (f passed) {
 	return f
 }
 
-// beside returns the required sidecar of each file at the destination, or nil for none.
-func (p *textConversion) beside() []byte {
+// sidecar returns the required sidecar of each file at the destination, or nil for none.
+func (p *textConversion) sidecar() []byte {
 	if p.to == nil {
 		return sidecar(p.toRec, "")
 	}

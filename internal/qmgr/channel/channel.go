@@ -162,18 +162,18 @@ type channelStore struct {
 
 // A Config describes the queue manager that has channels.
 type Config struct {
-	Name      string
-	Dir       string
-	Channels  []Channel                // beside those that were defined before
-	Listen    string                   // HOST:PORT for the channels of other queue managers; "": none come in
-	Alone     bool                     // the queue manager serves its own process only
-	Identity  *identity.Identity       // nil: the network has none
-	Account   string                   // that has the queues
-	Strangers int                      // connections that may wait for their identity at once
-	Admission func() *claims.Admission // the present claims of the network
-	Registry  *registrations.Registry
-	Ending    <-chan struct{} // closed when the queue manager ends
-	Log       *slog.Logger
+	Name            string
+	Dir             string
+	Channels        []Channel                // beside those that were defined before
+	Listen          string                   // HOST:PORT for the channels of other queue managers; "": none come in
+	Alone           bool                     // the queue manager serves its own process only
+	Identity        *identity.Identity       // nil: the network has none
+	Account         string                   // that has the queues
+	Unauthenticated int                      // connections that may wait for their identity at once
+	Admission       func() *claims.Admission // the present claims of the network
+	Registry        *registrations.Registry
+	Ending          <-chan struct{} // closed when the queue manager ends
+	Log             *slog.Logger
 	// Waiting returns the number of messages that wait for a queue manager, by its name.
 	Waiting func(peer string) int
 }

@@ -79,7 +79,7 @@ func (c *Channels) Open() error {
 	self, at := c.cfg.Identity, net.JoinHostPort("127.0.0.1", strconv.Itoa(v.LeafNode.Port))
 	shake := self.Server(identity.OneOf(self.Name().Network, identity.Manager))
 	shake.NextProtos = []string{protocolPacked}
-	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.cfg.Log, Strangers: c.cfg.Strangers, Most: MaxLinks,
+	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.cfg.Log, Unauthenticated: c.cfg.Unauthenticated, Most: MaxLinks,
 		Name: func(state tls.ConnectionState) string {
 			name, err := self.Peer(state)
 			if err != nil {

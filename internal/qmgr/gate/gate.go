@@ -54,13 +54,13 @@ type Instead struct {
 const GreetTime = 10 * time.Second
 
 const (
-	strangers   = 1024                   // connections without a proved identity, where Config has no limit
-	writeTime   = time.Minute            // to write the data of one read to a client, at most maxBuffer bytes
-	inBuffer    = 2 * maxLine            // bytes of the client that the filter has not read
-	outBuffer   = 16 << 10               // bytes that it has passed on and the server has not read
-	minBuffer   = 1 << 10                // bytes on their way from the server to a client,
-	maxBuffer   = 64 << 10               // and at most
-	acceptPause = 100 * time.Millisecond // where no connection can be accepted
+	maxUnauthenticated = 1024                   // connections without a proved identity, where Config has no limit
+	writeTime          = time.Minute            // to write the data of one read to a client, at most maxBuffer bytes
+	inBuffer           = 2 * maxLine            // bytes of the client that the filter has not read
+	outBuffer          = 16 << 10               // bytes that it has passed on and the server has not read
+	minBuffer          = 1 << 10                // bytes on their way from the server to a client,
+	maxBuffer          = 64 << 10               // and at most
+	acceptPause        = 100 * time.Millisecond // where no connection can be accepted
 )
 
 // Config is the configuration of a Gate.
@@ -77,9 +77,9 @@ type Config struct {
 	// Name returns the name of a connection's client. Each name has Most connections at once, and "" any number.
 	Name func(tls.ConnectionState) string
 	Most int
-	// Strangers is the limit of connections without a proved identity; 0: 1,024.
-	Strangers int
-	Log       *slog.Logger
+	// Unauthenticated is the limit of connections without a proved identity; 0: 1,024.
+	Unauthenticated int
+	Log             *slog.Logger
 	// Peers makes the gate one for the channels of other queue managers, and not for clients.
 	Peers *Peers
 }
@@ -120,7 +120,7 @@ type Gate struct {
 
 // Open admits clients that connect to a listener. The Gate closes the listener in the end.
 func Open(l net.Listener, cfg Config) *Gate {
-	g := &Gate{cfg: cfg, l: l, door: tcp.NewPendingConns(cmp.Or(cfg.Strangers, strangers)), quiet: quiet.New(cfg.Log, nil), by: map[string]int{}}
+	g := &Gate{cfg: cfg, l: l, door: tcp.NewPendingConns(cmp.Or(cfg.Unauthenticated, maxUnauthenticated)), quiet: quiet.New(cfg.Log, nil), by: map[string]int{}}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	g.tasks.Go(g.accept)
 	return g

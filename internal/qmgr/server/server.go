@@ -32,14 +32,14 @@ import (
 
 // Limits of the embedded queue manager.
 const (
-	defaultMaxStore = 8 << 30
-	minMaxStore     = 1 << 30 // the reservations by the streams' limits, and room beside them
-	writeDeadline   = 30 * time.Second
-	minStrangers    = 4
-	minOfOne        = 8
-	maxOfOne        = 2048
-	maxStrangersIn  = 1024
-	fewClients      = 64 // with a lower limit of clients, none are reserved for strangers
+	defaultMaxStore    = 8 << 30
+	minMaxStore        = 1 << 30 // the reservations by the streams' limits, and room beside them
+	writeDeadline      = 30 * time.Second
+	minUnauthenticated = 4
+	minOfOne           = 8
+	maxOfOne           = 2048
+	maxUnauthenticated = 1024
+	fewClients         = 64 // with a lower limit of clients, none are reserved for those without an identity
 )
 
 // Config is the configuration of the embedded queue manager.
@@ -195,13 +195,13 @@ func (cfg Config) options() (*server.Options, error) {
 	return opts, nil
 }
 
-// strangers returns the number of connections that may wait for their identity at once: each takes a descriptor, and
-// may send nothing for a while.
-func (cfg *Config) strangers() int {
+// unauthenticated returns the number of connections that may wait for their identity at once: each takes a descriptor,
+// and may send nothing for a while.
+func (cfg *Config) unauthenticated() int {
 	if cfg.Guard == nil {
 		return 0
 	}
-	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/8, minStrangers), maxStrangersIn)
+	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/8, minUnauthenticated), maxUnauthenticated)
 }
 
 // mostOfOne returns the number of connections that one name may have at once: an agent needs three, a user one for each
@@ -215,7 +215,7 @@ func (cfg *Config) members() int {
 	if cfg.Clients < fewClients {
 		return cfg.Clients
 	}
-	return cfg.Clients - cfg.strangers()
+	return cfg.Clients - cfg.unauthenticated()
 }
 
 // identity returns the queue manager's own identity; nil if it has none.
@@ -240,7 +240,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if s.cfg.Listen != "" {
 		_, staged := storage.Staged(s.Store)
-		storage.MakeRoom(s.Store, staged+storage.SpareBytes, storage.SpareInodes)
+		storage.MakeRoom(s.Store, staged+storage.MarginBytes, storage.MarginInodes)
 	}
 	if s.cfg.Cluster != nil {
 		var err error
@@ -384,7 +384,7 @@ func (s *Server) memberConfig() cluster.Config {
 // channel.Config returns the configuration of the queue manager's channels.
 func (s *Server) channelsConfig() channel.Config {
 	return channel.Config{Name: s.cfg.Name, Dir: s.cfg.Dir, Channels: s.cfg.Channels, Listen: s.cfg.ChannelListen, Alone: s.cfg.Listen == "", Identity: s.cfg.identity(), Account: s.AccountName,
-		Strangers: s.cfg.strangers(), Admission: s.account.Load, Registry: registrations.New(s.registryConfig()), Ending: s.Ending, Log: s.cfg.Log,
+		Unauthenticated: s.cfg.unauthenticated(), Admission: s.account.Load, Registry: registrations.New(s.registryConfig()), Ending: s.Ending, Log: s.cfg.Log,
 		Waiting: func(peer string) int {
 			if s.forwarder == nil {
 				return 0
