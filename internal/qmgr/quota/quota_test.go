@@ -160,7 +160,7 @@ func TestALookGivesRoomBack(t *testing.T) {
 	}
 }
 
-// A look while messages are on their way to the stream makes nobody's share larger: they take room that the stream does
+// A look while messages are on their way to the stream makes no share larger: they take room that the stream does
 // not report yet.
 func TestALookDuringAFlood(t *testing.T) {
 	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 200_000)
