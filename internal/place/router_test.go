@@ -89,7 +89,7 @@ func (n notingLanding) Close() error {
 	return nil
 }
 
-// routed returns a Router over files and two further places, and its log.
+// routedTo returns a Router over files and two further places, and its log.
 func routedTo(fail map[string]error) (*Router, *[]string) {
 	log := &[]string{}
 	of := func(name string) noting { return noting{name: name, log: log, fail: fail[name]} }

@@ -365,7 +365,7 @@ func (s *Server) routes() map[string]uint64 {
 	return s.member.Routes()
 }
 
-// cluster.Config returns the configuration of the queue manager's part in a cluster.
+// memberConfig returns the configuration of the queue manager's part in a cluster.
 func (s *Server) memberConfig() cluster.Config {
 	return cluster.Config{Store: s.Store, Cluster: s.cfg.Cluster, URL: s.URL, Host: s.Host,
 		Number: func() uint64 {
@@ -381,7 +381,7 @@ func (s *Server) memberConfig() cluster.Config {
 		}}
 }
 
-// channel.Config returns the configuration of the queue manager's channels.
+// channelsConfig returns the configuration of the queue manager's channels.
 func (s *Server) channelsConfig() channel.Config {
 	return channel.Config{Name: s.cfg.Name, Dir: s.cfg.Dir, Channels: s.cfg.Channels, Listen: s.cfg.ChannelListen, Alone: s.cfg.Listen == "", Identity: s.cfg.identity(), Account: s.AccountName,
 		Unauthenticated: s.cfg.unauthenticated(), Admission: s.account.Load, Registry: registrations.New(s.registryConfig()), Ending: s.Ending, Log: s.cfg.Log,
@@ -393,7 +393,7 @@ func (s *Server) channelsConfig() channel.Config {
 		}}
 }
 
-// forward.Config returns the configuration of the queue manager's forwarder.
+// forwardConfig returns the configuration of the queue manager's forwarder.
 func (s *Server) forwardConfig() forward.Config {
 	cfg := forward.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.AccountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.NS,
 		Channels: s.channels, Registry: s.channels.Registry, OtherMembers: s.otherMembers, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Faults: func() string { return storage.FaultsOf(s.Store) },

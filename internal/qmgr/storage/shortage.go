@@ -35,7 +35,7 @@ const (
 	MarginInodes = 16
 )
 
-// streams.FailedCall keeps the first line about a failed system call, and every one about a batch that is half stored.
+// failedCall keeps the first line about a failed system call, and every one about a batch that is half stored.
 func (l *Log) failedCall(line string) {
 	if half := strings.Contains(line, halfBatch); half || streams.FailedCall(line) != 0 {
 		l.mu.Lock()
