@@ -130,9 +130,9 @@ type Channels struct {
 	Token    string                  // of the queue manager
 	Registry *registrations.Registry // has the identities behind each channel
 	gate     *gate.Gate
-	listen   net.Listener         // of the gate, which closes it
-	key      nkeys.KeyPair        // signs for the gate and the ways
-	ways     map[string]*gate.Way // by channel
+	listen   net.Listener                  // of the gate, which closes it
+	key      nkeys.KeyPair                 // signs for the gate and the ways
+	ways     map[string]*gate.ChannelProxy // by channel
 
 	Up chan struct{} // has one when a channel comes up
 
@@ -180,7 +180,7 @@ type Config struct {
 
 // OpenAll reads the channels of earlier runs, and adds those of the present configuration.
 func OpenAll(cfg Config) (*Channels, error) {
-	c := &Channels{cfg: cfg, Token: transfer.Token(cfg.Name), Registry: cfg.Registry, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
+	c := &Channels{cfg: cfg, Token: transfer.Token(cfg.Name), Registry: cfg.Registry, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.ChannelProxy{},
 		Up: make(chan struct{}, 1), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -287,7 +287,7 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 			continue
 		}
 		a := c.cfg.Admission()
-		r.Proxy.URL, r.Proxy.Username, r.Proxy.Password = c.ways[ch.Name].Proxy()
+		r.Proxy.URL, r.Proxy.Username, r.Proxy.Password = c.ways[ch.Name].Login()
 		r.Proxy.Timeout = channelDial + channelGreet
 		data := r
 		// In files, as a server that was told of a function once takes no other settings any more.

@@ -42,9 +42,9 @@ const (
 	RefusedTicket  = Refused + "ticket" // also for a subscription: the ticket of the client is for another peer or transfer
 )
 
-// An Instead is published in the place of a message that is kept back. The server handles it as it would the message:
+// A Replacement is published in the place of a message that is kept back. The server handles it as it would the message:
 // after all earlier commands of the client, such as a subscription to its answers.
-type Instead struct {
+type Replacement struct {
 	Subject string // a subject of refusals, or one that the client may use
 	Reply   string
 	Body    []byte
@@ -73,7 +73,7 @@ type Config struct {
 	Admit func(s tls.ConnectionState, jwt string) (Caller, error)
 	// Publish decides on a message of an admitted client before its body is passed on. The message is passed on after
 	// wait, or kept back if instead is not nil. nil: the server decides alone.
-	Publish func(from Caller, m Message) (wait time.Duration, instead *Instead)
+	Publish func(from Caller, m Message) (wait time.Duration, instead *Replacement)
 	// Name returns the name of a connection's client. Each name has Most connections at once, and "" any number.
 	Name func(tls.ConnectionState) string
 	Most int
@@ -101,7 +101,7 @@ type Caller struct {
 	// Publish and Subscribe report whether the client may use a subject. They narrow the rights of its JWT; nil: they do
 	// not.
 	Publish, Subscribe func(subject string) bool
-	Passage            Passage // of a queue manager at the other end of a channel
+	PeerFilter         PeerFilter // of a queue manager at the other end of a channel
 }
 
 // A Gate admits clients until it is closed.

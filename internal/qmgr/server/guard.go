@@ -88,7 +88,7 @@ func (s *Server) Admit(c roles.Claims) error {
 	}
 	err := s.admit(c)
 	if err == nil && s.member != nil {
-		s.member.Tell()
+		s.member.PublishClaims()
 	}
 	return err
 }

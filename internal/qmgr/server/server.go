@@ -248,7 +248,7 @@ func (s *Server) start(opts *server.Options) error {
 			return err
 		}
 	} else if s.cfg.Listen != "" {
-		if err := cluster.Alone(s.Store); err != nil {
+		if err := cluster.CheckNotMember(s.Store); err != nil {
 			return err
 		}
 		if err := s.Inspect(opts); errors.As(err, new(*transfer.Error)) {
@@ -289,7 +289,7 @@ func (s *Server) start(opts *server.Options) error {
 	if err == nil && s.member != nil {
 		if err = s.member.Attend(s.answers.Conn); err == nil {
 			s.tasks.Go(s.member.Watch)
-			s.tasks.Go(func() { s.member.Tend(opts) })
+			s.tasks.Go(func() { s.member.MaintainQueues(opts) })
 			s.tasks.Go(s.member.Remember)
 		}
 	}
