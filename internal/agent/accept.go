@@ -8,7 +8,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local/disk"
+	"ferry/internal/place"
 	"ferry/internal/security/word"
 	"ferry/internal/sender"
 	"ferry/internal/sys/failpoint"
@@ -140,7 +140,7 @@ func (a *intake) authorise(w *wholeRequest) (rule string, err error) {
 // check refuses a request with programs that cannot run here, or, with files, with paths that cannot be sent.
 func (a *intake) check(w *wholeRequest, files bool) error {
 	q := w.head
-	if err := a.calls.Vet(q, w.Principal, false); err != nil || !files {
+	if err := a.calls.Check(q, w.Principal, false); err != nil || !files {
 		return err
 	}
 	all := append(slices.Clip(q.Items), w.rest...)
@@ -270,7 +270,7 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, rule s
 		return err
 	}
 
-	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", disk.Limits()
+	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", place.SourceLimits(a.sendCfg.Place, q.From())
 	r.Meta, r.Request, r.Author, r.Code = nil, nil, nil, rec.Progress.Code
 	return a.note(t, r)
 }

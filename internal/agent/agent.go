@@ -23,7 +23,7 @@ import (
 
 	"ferry/internal/agent/outbox"
 	"ferry/internal/agent/scheduler"
-	"ferry/internal/agent/shelves"
+	"ferry/internal/agent/store"
 	"ferry/internal/content/compress"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
@@ -146,11 +146,11 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 
 	if a.cfg.Streams == nil {
-		a.storing = shelves.New(shelves.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Parked: a.cfg.MaxSource, Compared: a.older.compared.Load,
+		a.storing = store.New(store.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Parked: a.cfg.MaxSource, Compared: a.older.compared.Load,
 			Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
-	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
+	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Link: link{a.core}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: disk.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Came: a.lanes.came, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Programs: a.calls,
 		Rights: receiver.Rights{Stale: a.gate.waits, May: a.gate.permit, Admit: a.gate.admits}}
@@ -372,7 +372,7 @@ func (a *Agent) Halt() {
 // Reconnected is called when the connection to the queue manager is new.
 func (a *Agent) Reconnected() {
 	a.lanes.moved()
-	a.gate.Again()
+	a.gate.Refresh()
 	if a.storing != nil {
 		a.storing.Again()
 	}
@@ -400,7 +400,7 @@ func (a *Agent) ageLoop() {
 			err := a.ledger.AddRunning(time.Minute)
 			a.sched.ForgetPeers()
 			if err == nil && minutes%60 == 0 {
-				err = errors.Join(a.ledger.Forget(Retention), a.calls.Age(Retention))
+				err = errors.Join(a.ledger.Forget(Retention), a.calls.RemoveOld(Retention))
 			}
 			if err != nil {
 				a.log.Error("cannot write the ledger", "error", err)

@@ -6,7 +6,7 @@ import (
 
 	"ferry/internal/agent/outbox"
 	"ferry/internal/agent/scheduler"
-	"ferry/internal/agent/shelves"
+	"ferry/internal/agent/store"
 	"ferry/internal/automation/call"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
@@ -30,12 +30,12 @@ type sides struct {
 	sendCfg  sender.Config
 	sched    *scheduler.Scheduler
 	lanes    *lanes
-	storing  *shelves.Client // nil where Config.Streams are there
-	held     *heldBook       // nil where Config.Streams are there
+	storing  *store.Client // nil where Config.Streams are there
+	held     *heldBook     // nil where Config.Streams are there
 	gate     *gatekeeper
 	witness  *outbox.Witness
 	older    *older
-	calls    *call.Keeper
+	calls    *call.Executor
 	lines    flow.Lines
 	disowned atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
 }

@@ -6,7 +6,6 @@ import (
 	"ferry/internal/content/digest"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
-	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -14,7 +13,6 @@ import (
 type Streams struct {
 	Source   place.Source
 	Target   place.Target
-	Limits   []string // the guarantees that Target lacks, for the audit
 	Transfer transfer.ID
 }
 
@@ -29,13 +27,13 @@ func (a *Agent) places() (s Streams, err error) {
 	}
 	a.fs, err = local.Open(local.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.cfg.carved(),
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
-		Scratch: a.cfg.scratch(), Spare: a.cfg.Files.Spare, Fence: fence, Clock: a.cfg.Clock})
+		Scratch: a.cfg.scratch(), OptionalFiles: a.cfg.Files.Optional, Fence: fence, Clock: a.cfg.Clock})
 	if err != nil {
 		return s, err
 	}
 	places, held := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Clock, a.cfg.Dir)
 	a.held = held
-	return Streams{Source: places, Target: places, Limits: disk.Limits()}, nil
+	return Streams{Source: places, Target: places}, nil
 }
 
 // forget removes the queues, the state and the holder of an agent that does not come back.

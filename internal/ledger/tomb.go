@@ -27,7 +27,7 @@ type Tombstone struct {
 	As transfer.State `json:"as"`
 	By string         `json:"by,omitempty"` // the principal of the request; empty: any principal
 	// Headless reports, of a tombstone at a destination, that the source has not cancelled the transfer: the first
-	// message of its shelf is missing.
+	// message of its stored epoch is missing.
 	Headless bool `json:"headless,omitempty"`
 }
 
@@ -51,7 +51,7 @@ func (t *Tx) EntombOf(id transfer.ID, source transfer.AgentName) error {
 	return entomb(t, tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled})
 }
 
-// Behead records at a destination that the first message of a source's shelf is missing, so that the transfer does not
+// Behead records at a destination that the first message of a source's stored epoch is missing, so that the transfer does not
 // begin. Restore removes that.
 func Behead(t *Tx, id transfer.ID, source transfer.AgentName) error {
 	return entomb(t, tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled, Headless: true})

@@ -19,7 +19,7 @@ const lookEvery = 5 * time.Second
 type tenure struct {
 	dir    string // for messages
 	claim  *Claim // nil: it is not shared
-	places []filelock.Place
+	places []filelock.PathIdentity
 	why    atomic.Pointer[transfer.Error]
 	gone   chan struct{} // closed after why is set
 	once   sync.Once
@@ -36,7 +36,7 @@ func (t *tenure) lose(e *transfer.Error) {
 // watch records the files at the paths, which are to stay there.
 func (t *tenure) watch(paths []string) error {
 	for _, path := range paths {
-		p, err := filelock.PlaceOf(path)
+		p, err := filelock.PathIdentityOf(path)
 		if err != nil {
 			return transfer.Errorf(transfer.KindInternal, "the ledger cannot be looked at: %w", err)
 		}

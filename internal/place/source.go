@@ -2,7 +2,8 @@
 // (package place/local), and any other kind of place.
 //
 // A place is a Source, a Target, or both. Optional abilities are interfaces of their own, which a place or one of its
-// files may have: Rewinder, Seeker, Deleter, Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Forgetter, Actor.
+// files may have: Rewinder, Seeker, Deleter, Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Forgetter, Actor,
+// Appender, Limiter.
 //
 // The state of a place is opaque bytes to all others. A transfer.Version distinguishes the states of a source. A point
 // is the safe part of a file. An intent has the data to decide about a file that is getting its final name. Each begins
@@ -66,7 +67,7 @@ type Facts struct {
 	Mode      uint32 // permission bits
 	Mtime     int64  // nanoseconds since 1970
 	Allocated int64  // bytes on its disk; less than Size if it has holes
-	Lies      string // true path of the file, as for a Permit; empty if the place needs no Permit
+	RealPath  string // true path of the file, as for a Permit; empty if the place needs no Permit
 }
 
 // ErrUnsized says that an open file is longer or shorter than its size, and has not changed meanwhile.

@@ -37,9 +37,8 @@ type Config struct {
 	Boot     string     // names this boot of the host; see disk.BootID
 	Changed  func()     // the number of running transfers has changed
 	Lanes    Lanes      // nil: there is the queue lane only
-	Store    Shelves    // nil: nothing comes by stored delivery
+	Store    Store      // nil: nothing comes by stored delivery
 	Instance string     // names this run of the agent
-	Limits   []string   // the guarantees that the place cannot give here, for the audit
 	Memory   *wire.Memory
 	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
 	// Came returns the bytes of chunk messages that lanes have brought from an agent, parts of messages included; nil:

@@ -73,8 +73,8 @@ func New(cfg Config) *Receiver {
 	}
 
 	s := &services{cfg: cfg, ctx: ctx, asking: make(chan struct{}, asksAtOnce), slots: newSlots(cfg.Slots), calls: newUnderWay(),
-		tombs: tombs{of: map[transfer.AgentName]int{}}, heard: hearing{at: map[transfer.AgentName]time.Time{}}, shelves: newReading()}
-	s.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Limits: cfg.Limits, Forget: s.forgetPrograms}
+		tombs: tombs{of: map[transfer.AgentName]int{}}, heard: hearing{at: map[transfer.AgentName]time.Time{}}, reading: newReading()}
+	s.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Place: cfg.Place, Forget: s.forgetPrograms}
 	s.agent = &writing.Agent{Ctx: ctx, Entries: s.entries, Place: cfg.Place, Content: cfg.Content, Places: writing.NewPlaces(cfg.Places), Slots: cfg.Slots,
 		May: s.permit, Acquit: s.acquit, Wake: func(id transfer.ID, from transfer.AgentName) { s.wake(&waiter{id: id, from: from}) },
 		Unswept: func() { s.unswept.Store(true) }}

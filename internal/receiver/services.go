@@ -30,7 +30,7 @@ type services struct {
 	denied  quiet.Gate // transfers that were refused for a missing authority, in the audit
 	tombs   tombs
 	heard   hearing
-	shelves reading
+	reading reading
 
 	giveWay func(transfer.ID) // a waiting transfer is to drop its partial files
 }
@@ -205,11 +205,11 @@ func (h *hearing) forget(now time.Time) {
 	}
 }
 
-// reading is the shelves of all transfers, as their reader and the messages report them.
+// reading is the stored epochs of all transfers, as their reader and the messages report them.
 type reading struct {
 	mu       sync.Mutex
-	at       map[transfer.ID]time.Time // of transfers with a shelf that is being read: last report of the reader
-	beheaded map[transfer.ID]bool      // the first message of their shelf is missing
+	at       map[transfer.ID]time.Time // of transfers with an epoch that is being read: last report of the reader
+	beheaded map[transfer.ID]bool      // the first message of their epoch is missing
 	strange  map[transfer.ID]int       // OPENs that named another store
 }
 
@@ -217,17 +217,17 @@ func newReading() reading {
 	return reading{at: map[transfer.ID]time.Time{}, beheaded: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
 }
 
-// read records the shelves that are being read.
-func (s *reading) read(shelves []Shelf, now time.Time) {
+// read records the epochs that are being read.
+func (s *reading) read(epochs []wire.StoredEpoch, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.at)
-	for _, at := range shelves {
+	for _, at := range epochs {
 		s.at[at.ID] = now
 	}
 }
 
-// comes reports whether the shelf of a transfer was read a short while ago.
+// comes reports whether the epoch of a transfer was read a short while ago.
 func (s *reading) comes(id transfer.ID, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,8 +235,8 @@ func (s *reading) comes(id transfer.ID, now time.Time) bool {
 	return ok && now.Sub(at) < sourceSilent
 }
 
-// behead records that a transfer without an entry here has a shelf without its first message: the queue manager has
-// lost it, or an earlier ledger has taken it (R35).
+// behead records that a transfer without an entry here has a stored epoch without its first message: the queue
+// manager has lost it, or an earlier ledger has taken it (R35).
 func (s *reading) behead(id transfer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

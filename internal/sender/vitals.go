@@ -30,7 +30,7 @@ func (v *vitals) look(s *stream) {
 // say sends ALIVE to the destination beside the data, if a message takes long on the link.
 func (v *vitals) say(s *stream) {
 	f := s.flying.Load()
-	if f == nil || s.shelf != nil || !f.Lives(s.cfg.Clock.Now()) {
+	if f == nil || s.durable != nil || !f.Lives(s.cfg.Clock.Now()) {
 		return
 	}
 	s.peer.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: s.epoch}})

@@ -16,7 +16,7 @@ import (
 func TestCampaignClocks(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "clocks",
 		What: "the clock of an agent jumps by a second to ten years, ahead or back, while transfers are accepted, run, wait, end, and are remembered",
-		Unit: "jumps", Full: 500, Short: 60, Packages: append([]string{"internal/agent", "internal/agent/outbox", "internal/agent/scheduler", "internal/agent/shelves", "internal/sys/clock"}, product...)}, func(t *testing.T, c *campaign.C) {
+		Unit: "jumps", Full: 500, Short: 60, Packages: append([]string{"internal/agent", "internal/agent/outbox", "internal/agent/scheduler", "internal/agent/store", "internal/sys/clock"}, product...)}, func(t *testing.T, c *campaign.C) {
 		c.Add(spreadMany(t, c.Seed, c.Count, jumpAbout))
 		t.Log(&toll)
 	})
@@ -36,7 +36,7 @@ func jumpAbout(t *testing.T, seed uint64, r *rand.Rand) int {
 		{"the destination's deadline", destinationDeadline}, {"retention", jumpsAndRetention},
 	}
 	story, jumps := stories[s.n(len(stories))], 0
-	bubble(t, setup{memory: true, clocks: true, nudge: s.one(2)}, func(w *world) {
+	bubble(t, setup{memory: true, clocks: true, wake: s.one(2)}, func(w *world) {
 		jumps = story.tell(w, s)
 		if w.t.Failed() {
 			w.t.Logf("the story of %s", story.name)

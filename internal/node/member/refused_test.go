@@ -14,13 +14,13 @@ func TestARefusalAfterALongWaitIsTriedAgain(t *testing.T) {
 		name  string
 		known time.Duration // from the first refusal until the identity is known
 		want  error
-	}{{"soon", anewFor / 2, nil}, {"never", time.Hour, refusal}} {
+	}{{"soon", refusedFor / 2, nil}, {"never", time.Hour, refusal}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var first time.Time
-				err := WhileRefused(t.Context(), func() (bool, error) {
+				err := RetryRefused(t.Context(), func() (bool, error) {
 					if first.IsZero() {
-						<-time.After(10 * anewFor) // the queue manager does not listen yet
+						<-time.After(10 * refusedFor) // the queue manager does not listen yet
 						first = time.Now()
 					}
 					if time.Since(first) < c.known {
@@ -31,7 +31,7 @@ func TestARefusalAfterALongWaitIsTriedAgain(t *testing.T) {
 				if err != c.want {
 					t.Errorf("%v, want %v", err, c.want)
 				}
-				if most := anewFor + 2*anewPause; time.Since(first) > most {
+				if most := refusedFor + 2*refusedPause; time.Since(first) > most {
 					t.Errorf("it went on for %v after the first refusal; %v is the most", time.Since(first), most)
 				}
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/land"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
@@ -20,6 +21,7 @@ var (
 	_ place.Source         = Local{}
 	_ place.Target         = Local{}
 	_ place.Appender       = Local{}
+	_ place.Limiter        = Local{}
 	_ place.Deleter        = Local{}
 	_ place.Archiver       = Local{}
 	_ place.OverlapChecker = Local{}
@@ -52,7 +54,7 @@ func (l Local) Expands(src transfer.Location) (several, unnamed bool) {
 
 // CheckOverlap is FS.CheckOverlap for the sources that the user may read. It checks no other source.
 func (l Local) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several bool) error {
-	seen := l.find.Seen(l.may, w)
+	seen := l.find.Readable(l.may, w)
 	if seen == nil {
 		return nil
 	}
@@ -89,7 +91,7 @@ func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again b
 }
 
 // DropForm is Access.DropBeside.
-func (l Local) DropForm(p transfer.Path) error { return l.source.DropBeside(p) }
+func (l Local) DropForm(p transfer.Path) error { return l.source.DropSidecar(p) }
 
 // MayArchive is Access.MayArchive with the rights of the user.
 func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
@@ -113,6 +115,9 @@ func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Res
 
 // Appends marks that this place can append.
 func (l Local) Appends() {}
+
+// Limits returns the primitives that this platform lacks.
+func (Local) Limits() []string { return disk.Limits() }
 
 // Land is FS.Land.
 func (l Local) Land(cfg place.LandConfig) place.Landing { return land.AsPlace(l.FS.Land(cfg)) }

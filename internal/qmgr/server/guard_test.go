@@ -105,7 +105,7 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 		t.Fatalf("%d connections of the queue manager's own are ended", ended)
 	}
 	answers := func() bool {
-		_, err := c.Standing(qmgrtest.Context(t), streams.Commands("ALPHA"))
+		_, err := c.ReaderPosition(qmgrtest.Context(t), streams.Commands("ALPHA"))
 		return transfer.KindOf(err) == transfer.KindNotFound
 	}
 	qmgrtest.Eventually(t, "it answers again", answers)
@@ -158,7 +158,7 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 	at := qmgr.StoreOf(c, "ALPHA")
 	_, err := at.OutgoingAt(qmgrtest.Context(t), "")
 	must(t, err)
-	good := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	good := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, subject := range []string{"ferry.store.BETA.ALPHA.x." + strings.Repeat("1", 300), "ferry.store.BETA.ALPHA.x.1.2"} {
 		at.Put("", subject, []byte("x"))
 	}

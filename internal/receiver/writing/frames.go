@@ -163,7 +163,7 @@ func (w *Writer) suspect() {
 	w.suspects.Store(p)
 }
 
-// beyond cuts off the part of a frame that the file already has. A shelf is read again from the position in the ledger,
+// beyond cuts off the part of a frame that the file already has. A stored epoch is read again from the position in the ledger,
 // and a file may be further.
 func beyond(c *file, f *wire.Frame) (done bool) {
 	has := c.offset()
