@@ -167,7 +167,7 @@ func (a *intake) record(w *wholeRequest, j *judgement) error {
 		if err := a.place(t, rec, w, j.rule); err != nil {
 			return err
 		}
-		if err := t.Requests().Claim(q.ID, w.Principal, w.parts); err != nil {
+		if err := t.Requests().AcceptParts(q.ID, w.Principal, w.parts); err != nil {
 			return err
 		}
 		fresh = rec
@@ -188,7 +188,7 @@ func (a *intake) known(t *ledger.Tx, w *wholeRequest) (bool, error) {
 	if old == nil || err != nil {
 		return false, err
 	}
-	if old.Disowned() {
+	if old.EndedUnknown() {
 		// Otherwise it is of another request under this ID.
 		return old.Request.Destination == q.Destination && (old.Principal == "" || old.Principal == w.Principal), nil
 	}
@@ -225,7 +225,7 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, rule s
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
 	floor := t.Floor(rec.Principal)
-	tomb, err := t.Entombed(q.ID, rec.Principal)
+	tomb, err := t.Tombstone(q.ID, rec.Principal)
 	as := tomb.As
 	switch {
 	case err != nil:

@@ -104,7 +104,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 
-	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit, Claim: a.cfg.Claim})
+	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit, DirLock: a.cfg.Claim})
 	if err != nil {
 		return err
 	}

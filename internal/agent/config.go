@@ -52,7 +52,7 @@ type Config struct {
 	Programs                             string              // directory of the programs that it may run; empty: none
 	Streams                              *Streams            // nil: the agent sends and receives files beneath its Roots
 	Duties                               []duty.Maker        // its work beside the transfers that are submitted to it
-	Claim                                *ledger.Claim       // that StandBy has given; nil: the agent has no standby
+	Claim                                *ledger.DirLock     // that StandBy has given; nil: the agent has no standby
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
 }

@@ -48,10 +48,10 @@ func (r *heldRecord) due(now time.Time) bool {
 	return since < 0 || since >= streams.HoldSpan/2
 }
 
-func (h *heldBook) drawer(t *ledger.Tx) ledger.Drawer { return ledger.DrawerOf(t, "held") }
+func (h *heldBook) namespace(t *ledger.Tx) ledger.Namespace { return ledger.NamespaceOf(t, "held") }
 
 func (h *heldBook) get(t *ledger.Tx, id transfer.ID) (r heldRecord, err error) {
-	if b := h.drawer(t).Get(id.String()); b != nil {
+	if b := h.namespace(t).Get(id.String()); b != nil {
 		return readHeld(b)
 	}
 	return r, nil
@@ -70,7 +70,7 @@ func (h *heldBook) put(t *ledger.Tx, id transfer.ID, r heldRecord) error {
 	if err != nil {
 		return err
 	}
-	return h.drawer(t).Put(id.String(), b)
+	return h.namespace(t).Put(id.String(), b)
 }
 
 // queues are the paths of the queues that messages may be held in for a transfer.
@@ -111,7 +111,8 @@ func (h *heldBook) note(w *place.WalkRequest) error {
 	})
 }
 
-// release ends that messages are held for a transfer. After an error that does not wait it is not tried again: holds end by themselves.
+// release ends that messages are held for a transfer. After an error that does not wait it is not tried again: holds
+// end by themselves.
 func (h *heldBook) release(id transfer.ID) error {
 	all, err := h.queues(id)
 	if len(all) == 0 && err == nil {
@@ -123,7 +124,7 @@ func (h *heldBook) release(id transfer.ID) error {
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
-	return errors.Join(err, h.ledger.Update(func(t *ledger.Tx) error { return h.drawer(t).Delete(id.String()) }))
+	return errors.Join(err, h.ledger.Update(func(t *ledger.Tx) error { return h.namespace(t).Delete(id.String()) }))
 }
 
 // renew renews the holds of a transfer for another span.
@@ -202,12 +203,12 @@ func (h *heldBook) pass() error {
 // round returns all records, from the one behind the last pass on.
 func (h *heldBook) round(t *ledger.Tx) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		for key, value := range h.drawer(t).All("", h.at) {
+		for key, value := range h.namespace(t).All("", h.at) {
 			if !yield(key, value) {
 				return
 			}
 		}
-		for key, value := range h.drawer(t).All("", "") {
+		for key, value := range h.namespace(t).All("", "") {
 			if key > h.at || !yield(key, value) {
 				return
 			}

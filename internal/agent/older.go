@@ -16,8 +16,9 @@ import (
 const olderFor = 24 * time.Hour
 
 // An older says whether the ledger of an agent is an older copy of itself, as a backup that was
-// put back is. Audit records show it: coordination's log, or the owner's record of the name, has greater numbers than the
-// ledger, or the log has another record under a number. The second case is seen only before this run has sent records.
+// put back is. Audit records show it: coordination's log, or the owner's record of the name, has greater numbers than
+// the ledger, or the log has another record under a number. The second case is seen only before this run has sent
+// records.
 type older struct {
 	*core
 	found atomic.Pointer[setBack]
@@ -49,14 +50,15 @@ func (o *older) open() error {
 	o.compared.Store(o.cfg.unique())
 	return o.ledger.View(func(t *ledger.Tx) error {
 		s := &setBack{}
-		if doc := ledger.SetBackOf(t).Get(); len(doc) > 0 && json.Unmarshal(doc, s) == nil {
+		if doc := ledger.OlderCopyOf(t).Get(); len(doc) > 0 && json.Unmarshal(doc, s) == nil {
 			o.found.Store(s)
 		}
 		return nil
 	})
 }
 
-// hearLog takes the number of the last audit record that coordination has of the ledger, and its audit.HashOf if that is known.
+// hearLog takes the number of the last audit record that coordination has of the ledger, and its audit.HashOf if that
+// is known.
 func (o *older) hearLog(last uint64, hash string) {
 	if err := o.hearRecord(last, hash, "coordination"); err != nil {
 		o.log.Error("write ledger failed", "error", err)
@@ -76,8 +78,8 @@ func (o *older) hearRecord(last uint64, hash, where string) error {
 		return nil
 	}
 	isOlder := func(t *ledger.Tx) (had uint64, is bool) {
-		had = ledger.Numbered(t)
-		record := ledger.Noted(t, last)
+		had = ledger.LastAuditNumber(t)
+		record := ledger.AuditRecord(t, last)
 		return had, had < last || hash != "" && record != nil && audit.HashOf(record) != hash
 	}
 	var s *setBack
@@ -101,7 +103,7 @@ func (o *older) hearRecord(last uint64, hash, where string) error {
 		}
 		doc, err := json.Marshal(s)
 		if err == nil {
-			err = ledger.SetBackOf(t).Put(doc)
+			err = ledger.OlderCopyOf(t).Put(doc)
 		}
 		if err == nil {
 			err = o.note(t, audit.Record{Event: audit.Warning, Source: o.cfg.Name, Text: s.String()})

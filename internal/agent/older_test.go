@@ -60,8 +60,8 @@ func TestAnOlderLedgerIsNoticed(t *testing.T) {
 	run(true, func() {})
 }
 
-// An agent sends no audit record before coordination's log was compared with its ledger. If the log has another record under the
-// newest number, the ledger is an older copy that has gone on: it has another mark then.
+// An agent sends no audit record before coordination's log was compared with its ledger. If the log has another record
+// under the newest number, the ledger is an older copy that has gone on: it has another mark then.
 func TestAnOlderLedgerThatHasGoneOn(t *testing.T) {
 	s, dir := newStage(t), t.TempDir()
 	net := &client.Client{Conn: s.connect("ann"), Clock: clock.System, Who: transfer.Originator{User: "ann", Host: "box"}}
@@ -100,8 +100,8 @@ func TestAnOlderLedgerThatHasGoneOn(t *testing.T) {
 		defer l.Close()
 		if mark, err = ledger.Mark(l); err == nil {
 			err = l.View(func(tx *ledger.Tx) error {
-				last = ledger.Numbered(tx)
-				hash = audit.HashOf(ledger.Noted(tx, last))
+				last = ledger.LastAuditNumber(tx)
+				hash = audit.HashOf(ledger.AuditRecord(tx, last))
 				return nil
 			})
 		}
@@ -143,7 +143,7 @@ func numbered(t *testing.T, dir string) (n uint64) {
 	t.Helper()
 	l, err := ledger.Open(dir, ledger.Options{Log: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = l.View(func(tx *ledger.Tx) error { n = ledger.Numbered(tx); return nil })
+		err = l.View(func(tx *ledger.Tx) error { n = ledger.LastAuditNumber(tx); return nil })
 	}
 	if err == nil {
 		err = l.Close()

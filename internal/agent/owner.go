@@ -331,7 +331,7 @@ func (o *owner) number() {
 	}
 	var n uint64
 	mark, err := ledger.Mark(o.ledger)
-	if err == nil && o.ledger.View(func(t *ledger.Tx) error { n = ledger.Numbered(t); return nil }) == nil {
+	if err == nil && o.ledger.View(func(t *ledger.Tx) error { n = ledger.LastAuditNumber(t); return nil }) == nil {
 		o.mu.Lock()
 		o.mine.Numbered, o.mine.Mark = n, mark
 		o.mu.Unlock()

@@ -109,7 +109,7 @@ func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 	var tomb ledger.Tombstone
 	err := w.ledger.View(func(t *ledger.Tx) (err error) {
 		if rec, err = t.Source(id); err == nil && rec == nil {
-			tomb, err = ledger.EntombedByAny(t, id)
+			tomb, err = ledger.TombstoneByAny(t, id)
 		}
 		return err
 	})

@@ -36,7 +36,7 @@ const (
 // Config. It calls standing once, when another instance is active. The error is of KindUsage where the locks of the
 // state directory's storage do not exclude other hosts. It is of KindAlive where another instance is active though the
 // lock is free, and that of ctx where it ends.
-func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*ledger.Claim, error) {
+func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*ledger.DirLock, error) {
 	cfg.fill()
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
@@ -107,7 +107,7 @@ func (s *standby) heard(m qmgr.Message) {
 	}
 }
 
-func (s *standby) wait(ctx context.Context) (*ledger.Claim, error) {
+func (s *standby) wait(ctx context.Context) (*ledger.DirLock, error) {
 	t := s.cfg.Clock.NewTimer(claimEvery)
 	defer t.Stop()
 	for {
@@ -135,12 +135,12 @@ func (s *standby) wait(ctx context.Context) (*ledger.Claim, error) {
 }
 
 // try takes the lock, if it can be had now and this instance can be active.
-func (s *standby) try(ctx context.Context) (*ledger.Claim, error) {
-	claim, err := ledger.TakeClaim(s.cfg.Dir, filelock.Holder{Instance: s.instance, Host: s.own.mine.Host, Since: s.started.UTC()})
+func (s *standby) try(ctx context.Context) (*ledger.DirLock, error) {
+	claim, err := ledger.TakeDirLock(s.cfg.Dir, filelock.Holder{Instance: s.instance, Host: s.own.mine.Host, Since: s.started.UTC()})
 	if errors.Is(err, filelock.ErrHeld) {
 		if !s.seen {
 			s.seen = true
-			s.log.Info("standing by", "dir", s.cfg.Dir, "active", ledger.ClaimHolder(s.cfg.Dir).Host)
+			s.log.Info("standing by", "dir", s.cfg.Dir, "active", ledger.DirLockHolder(s.cfg.Dir).Host)
 			s.standing()
 		}
 		return nil, nil
@@ -193,7 +193,7 @@ func (s *standby) may(ctx context.Context) error {
 func (s *standby) say(status string) {
 	s.said = s.cfg.Clock.Now()
 	reason := ""
-	if h := ledger.ClaimHolder(s.cfg.Dir); h.Instance != "" && status == wire.AgentStandby {
+	if h := ledger.DirLockHolder(s.cfg.Dir); h.Instance != "" && status == wire.AgentStandby {
 		reason = "for the instance on " + h.Host
 	}
 	s.conn.Publish(wire.BeatSubject(s.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.StandbyKind, Standby: &wire.Standby{

@@ -29,7 +29,7 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 			return err
 		}
 		if rec == nil {
-			tomb, err := ledger.EntombedByAny(t, b.ID)
+			tomb, err := ledger.TombstoneByAny(t, b.ID)
 			if err != nil {
 				return err
 			}

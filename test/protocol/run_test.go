@@ -138,7 +138,7 @@ func (r *run) overAt(_ context.Context, source transfer.AgentName, id transfer.I
 	var tomb ledger.Tombstone
 	err := s.ledger.View(func(t *ledger.Tx) (err error) {
 		if rec, err = t.Source(id); err == nil && rec == nil {
-			tomb, err = ledger.EntombedByAny(t, id)
+			tomb, err = ledger.TombstoneByAny(t, id)
 		}
 		return err
 	})
@@ -461,7 +461,7 @@ func (r *run) accept(q transfer.Request) error {
 		}
 		head, parts := inParts(q)
 		fresh = sender.NewRecord(head, word.Origin{Principal: "user"}, now)
-		return errors.Join(fresh.Move(transfer.Accepted), t.Requests().Claim(q.ID, "user", parts), t.PutSource(fresh))
+		return errors.Join(fresh.Move(transfer.Accepted), t.Requests().AcceptParts(q.ID, "user", parts), t.PutSource(fresh))
 	})
 	if err == nil && fresh != nil {
 		r.add(fresh)

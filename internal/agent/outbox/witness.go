@@ -177,7 +177,7 @@ func (w *Witness) due(last, now time.Time) time.Duration {
 		every = max(proveSoon, min(proveLine*w.cfg.Conn.Delay(), thinGather))
 	case w.cfg.Conn.Lag() > thinLag:
 		every = thinGather
-	case ledger.Fills(w.cfg.Ledger):
+	case ledger.OutboxFillsUp(w.cfg.Ledger):
 		every = max(proveFast, proveLine*w.cfg.Conn.Delay()/8)
 	default:
 		every = max(proveEvery, min(proveLine*w.cfg.Conn.Delay(), thinGather))
@@ -386,8 +386,8 @@ func (w *Witness) countersign(ctx context.Context, m *witness.Memory, shown *wit
 	w.mu.Unlock()
 }
 
-// Degraded returns the trouble of a witness: the agent has seen another log than the present one, or its records are not
-// proved to be in it.
+// Degraded returns the trouble of a witness: the agent has seen another log than the present one, or its records are
+// not proved to be in it.
 func (w *Witness) Degraded() string {
 	if w.key == nil {
 		return ""
@@ -420,8 +420,8 @@ func (w *Witness) noIdentity() error {
 	return transfer.Errorf(transfer.KindUsage, "%s has no identity, so it is no witness of the audit log", w.cfg.Agent)
 }
 
-// Accept makes this agent a witness of a log that is not the one it has seen, for a principal. An audit record keeps the
-// state that it had seen.
+// Accept makes this agent a witness of a log that is not the one it has seen, for a principal. An audit record keeps
+// the state that it had seen.
 func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
 	if w.key == nil {
 		return w.noIdentity()

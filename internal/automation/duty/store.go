@@ -23,7 +23,7 @@ type Definition interface {
 // A Store has the definitions of one kind in a duty's drawer of the ledger, in JSON and in the order of their keys. The
 // keys begin with Prefix. The rest of the drawer is the duty's own.
 type Store[D Definition] struct {
-	ledger.Drawer
+	ledger.Namespace
 	Prefix string
 	Decode func(key string, data []byte) (D, error)
 }
@@ -153,7 +153,8 @@ func Room[D Definition](d *Desk, kind, principal string, limit int, all iter.Seq
 	return CheckShare(d, kind, principal, own+1, others, limit)
 }
 
-// Share is the share of a principal in a limit of an agent: half of the room that the other principals leave, rounded up.
+// Share is the share of a principal in a limit of an agent: half of the room that the other principals leave, rounded
+// up.
 func Share(others, limit int) int { return (limit - others + 1) / 2 }
 
 // CheckShare returns an error of KindTooLarge where a principal would have own definitions of a kind, and that exceeds
@@ -195,8 +196,8 @@ func Page[D Definition](all iter.Seq2[D, error], limit int, add func(D)) (more b
 	return false, nil
 }
 
-// Find returns the definition whose ID ends in a suffix, of those that a caller may see. The errors and their hints name
-// the kind.
+// Find returns the definition whose ID ends in a suffix, of those that a caller may see. The errors and their hints
+// name the kind.
 func Find[D Definition](d *Desk, who Caller, kind, suffix string, all iter.Seq2[D, error]) (found D, err error) {
 	if err := transfer.CheckIDSuffix(suffix); err != nil {
 		return found, err

@@ -26,7 +26,7 @@ func (all *Entries) Succeed() error {
 			return err
 		}
 		for _, in := range ins {
-			in.Succeed(all.Ledger.Generation())
+			in.TakeOver(all.Ledger.Generation())
 			if err := t.PutIncoming(in); err != nil {
 				return err
 			}
@@ -181,13 +181,13 @@ type Tomb struct {
 
 // Entomb leaves a tombstone of the transfer: it was cancelled before its request arrived.
 func (t *Tomb) Entomb() error {
-	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return tx.EntombOf(t.id, t.from) })
+	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return tx.PutSourceTombstone(t.id, t.from) })
 }
 
 // Entombed reports whether there is a tombstone.
 func (t *Tomb) Entombed() (is bool, err error) {
 	err = t.all.Ledger.View(func(tx *ledger.Tx) error {
-		is = tx.EntombedOf(t.id, t.from)
+		is = tx.HasSourceTombstone(t.id, t.from)
 		return nil
 	})
 	return is, err
@@ -195,13 +195,13 @@ func (t *Tomb) Entombed() (is bool, err error) {
 
 // Behead records that the transfer, which has no entry, has stored messages without the first one.
 func (t *Tomb) Behead() error {
-	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return ledger.Behead(tx, t.id, t.from) })
+	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return ledger.MarkFirstMessageMissing(tx, t.id, t.from) })
 }
 
 // Headless reports whether Behead has recorded that.
 func (t *Tomb) Headless() (is bool, err error) {
 	err = t.all.Ledger.View(func(tx *ledger.Tx) (err error) {
-		is, err = ledger.Headless(tx, t.id, t.from)
+		is, err = ledger.FirstMessageMissing(tx, t.id, t.from)
 		return err
 	})
 	return is, err
@@ -209,5 +209,5 @@ func (t *Tomb) Headless() (is bool, err error) {
 
 // Restore takes back the record of Behead.
 func (t *Tomb) Restore() error {
-	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return ledger.Restore(tx, t.id, t.from) })
+	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return ledger.UnmarkFirstMessageMissing(tx, t.id, t.from) })
 }

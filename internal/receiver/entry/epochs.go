@@ -17,7 +17,7 @@ var ErrCancelled = transfer.Errorf(transfer.KindCancelled, "the transfer was can
 func (e *Entry) Begin(home *place.Location, lane, rules string) error {
 	in, cancelled := e.In, false
 	err := e.all.Ledger.Update(func(t *ledger.Tx) error {
-		if cancelled = t.EntombedOf(e.ID, e.From); cancelled {
+		if cancelled = t.HasSourceTombstone(e.ID, e.From); cancelled {
 			return nil
 		}
 		e.all.heard(t, in)

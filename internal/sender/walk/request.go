@@ -12,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Reader reads the items of an accepted request: those of its head from its ledger entry, and others by parts from the
-// ledger. It keeps the last part. It belongs to one goroutine.
+// A Reader reads the items of an accepted request: those of its head from its ledger entry, and others by parts from
+// the ledger. It keeps the last part. It belongs to one goroutine.
 type Reader struct {
 	ledger  *ledger.Ledger
 	Request *transfer.Request
@@ -49,7 +49,7 @@ func (a *Reader) next() error {
 	a.from = max(a.from+len(a.part), len(a.Request.Items))
 	var p *transfer.Part
 	err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		p, err = t.Requests().Asked(a.Request.ID, a.from)
+		p, err = t.Requests().AcceptedPart(a.Request.ID, a.from)
 		return err
 	})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Restore removes the tombstone of a missing first message. A transfer that its source has cancelled stays
-// cancelled, in either order of the two notes.
+// UnmarkFirstMessageMissing removes the tombstone of a missing first message. A transfer that its source has cancelled
+// stays cancelled, in either order of the two notes.
 func TestRestoreKeepsCancels(t *testing.T) {
 	l := open(t, t.TempDir())
 	defer l.Close()
@@ -17,10 +17,10 @@ func TestRestoreKeepsCancels(t *testing.T) {
 		notes  []func(*ledger.Tx, transfer.ID, transfer.AgentName) error
 		buried bool
 	}{
-		{"a missing message", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{ledger.Behead}, false},
-		{"a cancel", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).EntombOf}, true},
-		{"a missing message and a cancel", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{ledger.Behead, (*ledger.Tx).EntombOf}, true},
-		{"a cancel and a missing message", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).EntombOf, ledger.Behead}, true},
+		{"a missing message", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{ledger.MarkFirstMessageMissing}, false},
+		{"a cancel", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).PutSourceTombstone}, true},
+		{"a missing message and a cancel", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{ledger.MarkFirstMessageMissing, (*ledger.Tx).PutSourceTombstone}, true},
+		{"a cancel and a missing message", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).PutSourceTombstone, ledger.MarkFirstMessageMissing}, true},
 	} {
 		id := transfer.ID{15: byte(n)}
 		for _, note := range c.notes {
@@ -29,7 +29,7 @@ func TestRestoreKeepsCancels(t *testing.T) {
 			}
 		}
 		buried := func() (is bool) {
-			if err := l.View(func(tx *ledger.Tx) error { is = tx.EntombedOf(id, "ALPHA"); return nil }); err != nil {
+			if err := l.View(func(tx *ledger.Tx) error { is = tx.HasSourceTombstone(id, "ALPHA"); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			return is
@@ -37,7 +37,7 @@ func TestRestoreKeepsCancels(t *testing.T) {
 		if !buried() {
 			t.Errorf("%s: there is no tombstone", c.name)
 		}
-		if err := l.Update(func(tx *ledger.Tx) error { return ledger.Restore(tx, id, "ALPHA") }); err != nil {
+		if err := l.Update(func(tx *ledger.Tx) error { return ledger.UnmarkFirstMessageMissing(tx, id, "ALPHA") }); err != nil {
 			t.Fatal(err)
 		}
 		if buried() != c.buried {

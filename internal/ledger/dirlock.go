@@ -18,40 +18,40 @@ import (
 
 // Files of a ledger's directory that several instances of an agent may take over, one after the other.
 const (
-	claimName = "standby.lock"
+	lockName  = "standby.lock"
 	markName  = "standby.mark"
 	storeName = "ledger.db"
-	copySoon  = ".taken-" // in the name of a copy before its rename; an instance follows
+	copyInfix = ".taken-" // in the name of a copy before its rename; an instance follows
 )
 
-const claimAgain = 20 * time.Millisecond // between two attempts of an instance that does not stand by
+const dirLockRetry = 20 * time.Millisecond // between two attempts of an instance that does not stand by
 
-// A Claim is the lock of a ledger's directory that several instances of an agent share (R34). Only the instance that
+// A DirLock is the lock of a ledger's directory that several instances of an agent share (R34). Only the instance that
 // has it may open the ledger.
 //
 // The lock keeps others out for as long as the storage keeps it. A network file system may drop the lock of a host that
 // was stopped, and the process there is not told when it goes on. Two measures cover that case. Open marks the
 // directory, and a ledger checks the mark before each transaction and before it reports one as durable. If the last
-// holder has not released the claim, Open works on copies of its files, and the copies get the names: the last holder
+// holder has not released the lock, Open works on copies of its files, and the copies get the names: the last holder
 // then writes only to files without a name.
-type Claim struct {
-	dir   string
-	by    filelock.Holder
-	lock  io.Closer
-	store io.Closer      // lock of the existing ledger.db; nil: there was none
-	mark  *filelock.Mark // nil until the ledger is open
-	taken bool           // from a holder that has not released it
+type DirLock struct {
+	dir       string
+	by        filelock.Holder
+	lock      io.Closer
+	store     io.Closer      // lock of the existing ledger.db; nil: there was none
+	mark      *filelock.Mark // nil until the ledger is open
+	takenOver bool           // from a holder that has not released it
 }
 
-// TakeClaim takes the lock without waiting, and makes the directory. Its error is filelock.ErrHeld while another
+// TakeDirLock takes the lock without waiting, and makes the directory. Its error is filelock.ErrHeld while another
 // instance has the lock, or one that does not share its ledger.
-func TakeClaim(dir string, by filelock.Holder) (*Claim, error) {
+func TakeDirLock(dir string, by filelock.Holder) (*DirLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
 	}
-	c := &Claim{dir: dir, by: by}
+	c := &DirLock{dir: dir, by: by}
 	var err error
-	if c.lock, err = filelock.Take(filepath.Join(dir, claimName)); err != nil {
+	if c.lock, err = filelock.Take(filepath.Join(dir, lockName)); err != nil {
 		return nil, err
 	}
 	if _, err := os.Lstat(c.path(storeName)); err == nil {
@@ -63,17 +63,17 @@ func TakeClaim(dir string, by filelock.Holder) (*Claim, error) {
 	return c, nil
 }
 
-// ClaimHolder returns the instance that has marked a ledger's directory last. Instance is empty if no instance has
+// DirLockHolder returns the instance that has marked a ledger's directory last. Instance is empty if no instance has
 // marked it, or the last one has released it.
-func ClaimHolder(dir string) filelock.Holder {
+func DirLockHolder(dir string) filelock.Holder {
 	h, _, _ := filelock.HolderOf(filepath.Join(dir, markName))
 	return h
 }
 
-// claimShared takes the claim of an instance without a standby in a directory that instances have shared: one of them
-// may be alive that has lost the lock and was not told. It waits for the claim as long as patience lasts. It returns
+// lockSharedDir takes the lock for an instance without a standby in a directory that instances have shared: one of them
+// may be alive that has lost the lock and was not told. It waits for the lock as long as patience lasts. It returns
 // nil if no instance has shared the directory.
-func claimShared(dir string, patience time.Duration) (*Claim, error) {
+func lockSharedDir(dir string, patience time.Duration) (*DirLock, error) {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return nil, nil // the code that makes the directory reports its errors
 	}
@@ -86,10 +86,10 @@ func claimShared(dir string, patience time.Duration) (*Claim, error) {
 	}
 	host, _ := os.Hostname()
 	by := filelock.Holder{Instance: "alone-" + strings.ToLower(rand.Text()), Host: host, Since: time.Now().UTC()}
-	t := time.NewTicker(claimAgain)
+	t := time.NewTicker(dirLockRetry)
 	defer t.Stop()
 	for deadline := time.Now().Add(patience); ; <-t.C {
-		c, err := TakeClaim(dir, by)
+		c, err := TakeDirLock(dir, by)
 		switch {
 		case errors.Is(err, filelock.ErrHeld) && time.Now().Before(deadline):
 		case errors.Is(err, filelock.ErrHeld):
@@ -102,11 +102,11 @@ func claimShared(dir string, patience time.Duration) (*Claim, error) {
 	}
 }
 
-// Instance returns the name of the instance that has the claim.
-func (c *Claim) Instance() string { return c.by.Instance }
+// Instance returns the name of the instance that has the lock.
+func (c *DirLock) Instance() string { return c.by.Instance }
 
-// Close releases the lock. A ledger that was opened with the claim must be closed before.
-func (c *Claim) Close() error {
+// Close releases the lock. A ledger that was opened with the lock must be closed before.
+func (c *DirLock) Close() error {
 	var err error
 	if c.store != nil {
 		err = c.store.Close()
@@ -114,11 +114,11 @@ func (c *Claim) Close() error {
 	return errors.Join(err, c.lock.Close())
 }
 
-func (c *Claim) path(name string) string { return filepath.Join(c.dir, name) }
+func (c *DirLock) path(name string) string { return filepath.Join(c.dir, name) }
 
-// enter marks the directory. If the last holder has not released the claim, it replaces the files that the holder may
+// markDir marks the directory. If the last holder has not released the lock, it replaces the files that the holder may
 // still write to by copies.
-func (c *Claim) enter() error {
+func (c *DirLock) markDir() error {
 	before, marked, err := filelock.HolderOf(c.path(markName))
 	if err == nil {
 		c.mark, err = filelock.SetMark(c.path(markName), c.by)
@@ -132,7 +132,7 @@ func (c *Claim) enter() error {
 
 	failpoint.Hit("claim.marked")
 	if c.store != nil && (!marked || before.Instance != "") {
-		c.taken = true
+		c.takenOver = true
 		if err := c.copyAll(); errors.Is(err, filelock.ErrTaken) {
 			return transfer.Errorf(transfer.KindAlive, "another instance has taken the ledger in %s over", c.dir)
 		} else if err != nil {
@@ -144,7 +144,7 @@ func (c *Claim) enter() error {
 }
 
 // unlockStore releases ledger.db, which the store locks itself.
-func (c *Claim) unlockStore() (err error) {
+func (c *DirLock) unlockStore() (err error) {
 	if c.store != nil {
 		err, c.store = c.store.Close(), nil
 	}
@@ -157,7 +157,7 @@ func (c *Claim) unlockStore() (err error) {
 // Another instance may have been stopped in the middle of this, and resume it. Either its copies are there by now: they
 // are removed, and it cannot give them a name. Or it has yet to make them: after that it checks the mark, which is this
 // instance's.
-func (c *Claim) copyAll() error {
+func (c *DirLock) copyAll() error {
 	if err := errors.Join(dropCopies(c.dir), dropCopies(c.path("items"))); err != nil {
 		return err
 	}
@@ -188,13 +188,13 @@ func (c *Claim) copyAll() error {
 // replaceByCopy gives a file's name to a copy of it. The copy begins at the file's head. If a database's last
 // transaction is being written meanwhile, the copy has the state before that one, or all of it. Or it has a head that
 // its checksum refuses, beside the one before.
-func (c *Claim) replaceByCopy(path string) (err error) {
+func (c *DirLock) replaceByCopy(path string) (err error) {
 	from, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	soon := path + copySoon + c.by.Instance
+	soon := path + copyInfix + c.by.Instance
 	to, err := os.OpenFile(soon, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func dropCopies(dir string) error {
 		return nil
 	}
 	for _, f := range all {
-		if strings.Contains(f.Name(), copySoon) {
+		if strings.Contains(f.Name(), copyInfix) {
 			if rerr := os.Remove(filepath.Join(dir, f.Name())); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 				err = errors.Join(err, rerr)
 			}
@@ -224,9 +224,9 @@ func dropCopies(dir string) error {
 	return err
 }
 
-// leave ends the claim. If clean is nil, it first releases the mark, which shows that the run has left nothing
+// unmark releases the lock. If clean is nil, it first removes the mark, which shows that the run has left nothing
 // unfinished.
-func (c *Claim) leave(clean error) error {
+func (c *DirLock) unmark(clean error) error {
 	var err error
 	if clean == nil {
 		if err = c.mark.Release(); errors.Is(err, filelock.ErrTaken) {
@@ -238,29 +238,29 @@ func (c *Claim) leave(clean error) error {
 
 // TakenOver reports whether the ledger was taken from an instance that had not released it: one that crashed, lost its
 // host, or was stopped and may resume.
-func (t *tenure) TakenOver() bool { return t.claim != nil && t.claim.taken }
+func (t *ownership) TakenOver() bool { return t.lock != nil && t.lock.takenOver }
 
 // Shared reports whether instances share the ledger's directory, or ever have.
-func (t *tenure) Shared() bool { return t.claim != nil }
+func (t *ownership) Shared() bool { return t.lock != nil }
 
 // Fence returns nil while the ledger is this process's. If another instance has taken it over, the ledger is lost from
 // then on. Code that changes something outside the ledger that an entry describes, such as the name of a file, must
-// call Fence first. Without a claim Fence checks nothing: the lock is released when the process ends, and not before.
-func (t *tenure) Fence() error {
-	if t.claim == nil {
+// call Fence first. Without a DirLock Fence checks nothing: the lock is released when the process ends, and not before.
+func (t *ownership) Fence() error {
+	if t.lock == nil {
 		return nil
 	}
 	if err := t.Lost(); err != nil {
 		return err
 	}
-	err := t.claim.mark.Check()
+	err := t.lock.mark.Check()
 	switch {
 	case err == nil:
 		return nil
 	case !errors.Is(err, filelock.ErrTaken):
-		return transfer.Errorf(transfer.KindBusy, "the owner of the state directory %s cannot be read: %w", t.claim.dir, err)
+		return transfer.Errorf(transfer.KindBusy, "the owner of the state directory %s cannot be read: %w", t.lock.dir, err)
 	}
-	by := ClaimHolder(t.claim.dir)
-	t.lose(transfer.Errorf(transfer.KindAlive, "the ledger in %s was taken over by instance %s on %s", t.claim.dir, by.Instance, by.Host))
+	by := DirLockHolder(t.lock.dir)
+	t.setLost(transfer.Errorf(transfer.KindAlive, "the ledger in %s was taken over by instance %s on %s", t.lock.dir, by.Instance, by.Host))
 	return t.Lost()
 }

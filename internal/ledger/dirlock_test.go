@@ -13,23 +13,23 @@ import (
 	"ferry/internal/transfer"
 )
 
-func claim(t *testing.T, dir, by string) *Claim {
+func takeDirLock(t *testing.T, dir, by string) *DirLock {
 	t.Helper()
-	c, err := TakeClaim(dir, filelock.Holder{Instance: by, Host: by})
+	c, err := TakeDirLock(dir, filelock.Holder{Instance: by, Host: by})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// stolen returns the claim of an instance that has the lock because the storage has taken it from another one.
-func stolen(dir, by string) *Claim {
-	return &Claim{dir: dir, by: filelock.Holder{Instance: by, Host: by}, lock: io.NopCloser(nil), store: io.NopCloser(nil)}
+// stolen returns the lock of an instance that has the lock because the storage has taken it from another one.
+func stolen(dir, by string) *DirLock {
+	return &DirLock{dir: dir, by: filelock.Holder{Instance: by, Host: by}, lock: io.NopCloser(nil), store: io.NopCloser(nil)}
 }
 
-func openWith(t *testing.T, dir string, c *Claim) *Ledger {
+func openWith(t *testing.T, dir string, c *DirLock) *Ledger {
 	t.Helper()
-	l, err := Open(dir, Options{Claim: c, Reserve: -1})
+	l, err := Open(dir, Options{DirLock: c, Reserve: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,20 +51,20 @@ func has(t *testing.T, l *Ledger, key string) (is bool) {
 // One instance has a shared ledger at a time; the others may share it or not.
 func TestOneInstanceHasTheLedger(t *testing.T) {
 	dir := t.TempDir()
-	one := openWith(t, dir, claim(t, dir, "one"))
-	if _, err := TakeClaim(dir, filelock.Holder{}); !errors.Is(err, filelock.ErrHeld) {
+	one := openWith(t, dir, takeDirLock(t, dir, "one"))
+	if _, err := TakeDirLock(dir, filelock.Holder{}); !errors.Is(err, filelock.ErrHeld) {
 		t.Fatalf("a second claim: %v", err)
 	}
 	if _, err := Open(dir, Options{Lock: 1, Reserve: -1}); transfer.KindOf(err) != transfer.KindAlive {
 		t.Fatalf("an instance that does not share it: %v", err)
 	}
-	if h := ClaimHolder(dir); h.Instance != "one" || h.Host != "one" {
+	if h := DirLockHolder(dir); h.Instance != "one" || h.Host != "one" {
 		t.Errorf("it is %+v's", h)
 	}
 	if err := errors.Join(put(one, "a"), one.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if h := ClaimHolder(dir); h.Instance != "" {
+	if h := DirLockHolder(dir); h.Instance != "" {
 		t.Errorf("it was let go of, and is %+v's", h)
 	}
 
@@ -72,7 +72,7 @@ func TestOneInstanceHasTheLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := TakeClaim(dir, filelock.Holder{}); !errors.Is(err, filelock.ErrHeld) {
+	if _, err := TakeDirLock(dir, filelock.Holder{}); !errors.Is(err, filelock.ErrHeld) {
 		t.Fatalf("a claim beside an instance that does not share it: %v", err)
 	}
 	if err := plain.Close(); err != nil {
@@ -84,12 +84,12 @@ func TestOneInstanceHasTheLedger(t *testing.T) {
 // files of an instance that may be alive, and loses the ledger to the next instance.
 func TestAnInstanceAloneWhereSomeHaveShared(t *testing.T) {
 	dir := t.TempDir()
-	one := openWith(t, dir, claim(t, dir, "one"))
+	one := openWith(t, dir, takeDirLock(t, dir, "one"))
 	if err := put(one, "before"); err != nil {
 		t.Fatal(err)
 	}
 	// The storage has dropped the locks of the stopped instance.
-	if err := errors.Join(one.claim.lock.Close(), os.Rename(filepath.Join(dir, storeName), filepath.Join(dir, "x")), copyFile(filepath.Join(dir, "x"), filepath.Join(dir, storeName))); err != nil {
+	if err := errors.Join(one.lock.lock.Close(), os.Rename(filepath.Join(dir, storeName), filepath.Join(dir, "x")), copyFile(filepath.Join(dir, "x"), filepath.Join(dir, storeName))); err != nil {
 		t.Fatal(err)
 	}
 
@@ -111,7 +111,7 @@ func TestAnInstanceAloneWhereSomeHaveShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	one.Close()
-	if again := openWith(t, dir, nil); again.TakenOver() || again.Close() != nil || ClaimHolder(dir).Instance != "" {
+	if again := openWith(t, dir, nil); again.TakenOver() || again.Close() != nil || DirLockHolder(dir).Instance != "" {
 		t.Error("a ledger that was handed over is not used in place")
 	}
 }
@@ -127,12 +127,12 @@ func copyFile(from, to string) error {
 // A ledger that an instance hands over is used in place, without copies.
 func TestALedgerThatIsHandedOver(t *testing.T) {
 	dir := t.TempDir()
-	one := openWith(t, dir, claim(t, dir, "one"))
+	one := openWith(t, dir, takeDirLock(t, dir, "one"))
 	generation := one.Generation()
 	if err := errors.Join(put(one, "a"), one.Close()); err != nil {
 		t.Fatal(err)
 	}
-	two := openWith(t, dir, claim(t, dir, "two"))
+	two := openWith(t, dir, takeDirLock(t, dir, "two"))
 	defer two.Close()
 	if two.TakenOver() || two.Unclean() || two.Generation() != generation+1 || !has(t, two, "a") {
 		t.Errorf("taken over %v, unclean %v, generation %d", two.TakenOver(), two.Unclean(), two.Generation())
@@ -143,7 +143,7 @@ func TestALedgerThatIsHandedOver(t *testing.T) {
 // a journal.
 func TestALedgerThatIsTakenOver(t *testing.T) {
 	dir := t.TempDir()
-	one := openWith(t, dir, claim(t, dir, "one"))
+	one := openWith(t, dir, takeDirLock(t, dir, "one"))
 	id := transfer.NewID(time.Now())
 	j, err := one.Journal(id)
 	if err != nil {
@@ -189,7 +189,7 @@ func TestALedgerThatIsTakenOver(t *testing.T) {
 		t.Errorf("an item of the one that lost it: %v", err)
 	}
 	one.Close()
-	if h := ClaimHolder(dir); h.Instance != "two" {
+	if h := DirLockHolder(dir); h.Instance != "two" {
 		t.Errorf("after its end it is %+v's", h)
 	}
 	if err := put(two, "more"); err != nil || has(t, two, "after") {
@@ -201,7 +201,7 @@ func TestALedgerThatIsTakenOver(t *testing.T) {
 // instance has removed the copy, or is noticed before the copy has a name.
 func TestTwoTakersOneOfThemStopped(t *testing.T) {
 	dir := t.TempDir()
-	one := openWith(t, dir, claim(t, dir, "one"))
+	one := openWith(t, dir, takeDirLock(t, dir, "one"))
 	if err := put(one, "before"); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestTwoTakersOneOfThemStopped(t *testing.T) {
 	if slow.mark, err = filelock.SetMark(slow.path(markName), slow.by); err != nil {
 		t.Fatal(err)
 	}
-	left := slow.path(storeName) + copySoon + "slow"
+	left := slow.path(storeName) + copyInfix + "slow"
 	if err := os.WriteFile(left, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestTwoTakersOneOfThemStopped(t *testing.T) {
 	if !has(t, two, "after") || put(two, "more") != nil {
 		t.Error("the one that has the ledger has lost it")
 	}
-	if names, err := filepath.Glob(filepath.Join(dir, "*"+copySoon+"*")); err != nil || len(names) > 0 {
+	if names, err := filepath.Glob(filepath.Join(dir, "*"+copyInfix+"*")); err != nil || len(names) > 0 {
 		t.Errorf("copies are left: %v %v", names, err)
 	}
 }
@@ -238,16 +238,16 @@ func TestTwoTakersOneOfThemStopped(t *testing.T) {
 // A takeover that crashed between the mark and its end is taken over like any other.
 func TestATakeoverThatWasCutShort(t *testing.T) {
 	dir := t.TempDir()
-	one := openWith(t, dir, claim(t, dir, "one"))
+	one := openWith(t, dir, takeDirLock(t, dir, "one"))
 	if err := errors.Join(put(one, "a"), one.Close()); err != nil {
 		t.Fatal(err)
 	}
-	c := claim(t, dir, "two")
-	if err := c.enter(); err != nil || c.taken {
-		t.Fatalf("%v, taken %v", err, c.taken)
+	c := takeDirLock(t, dir, "two")
+	if err := c.markDir(); err != nil || c.takenOver {
+		t.Fatalf("%v, taken %v", err, c.takenOver)
 	}
 	c.Close()
-	three := openWith(t, dir, claim(t, dir, "three"))
+	three := openWith(t, dir, takeDirLock(t, dir, "three"))
 	defer three.Close()
 	if !three.TakenOver() || !has(t, three, "a") {
 		t.Error("it was not taken over, or nothing is left")

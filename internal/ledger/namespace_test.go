@@ -9,16 +9,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Each duty has a drawer of its own, even if its name is the beginning of another's. The drawer keeps its contents when
-// the ledger is opened again.
-func TestDrawers(t *testing.T) {
+// Each duty has a namespace of its own, even if its name is the beginning of another's. The namespace keeps its
+// contents when the ledger is opened again.
+func TestNamespaces(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	put := func(duty string, keys ...string) {
 		t.Helper()
 		must(t, l.Update(func(tx *ledger.Tx) error {
 			for _, k := range keys {
-				if err := ledger.DrawerOf(tx, duty).Put(k, []byte(duty+" "+k)); err != nil {
+				if err := ledger.NamespaceOf(tx, duty).Put(k, []byte(duty+" "+k)); err != nil {
 					return err
 				}
 			}
@@ -29,7 +29,7 @@ func TestDrawers(t *testing.T) {
 		t.Helper()
 		var all []string
 		must(t, l.View(func(tx *ledger.Tx) error {
-			for k, v := range ledger.DrawerOf(tx, duty).All(prefix, after) {
+			for k, v := range ledger.NamespaceOf(tx, duty).All(prefix, after) {
 				if string(v) != duty+" "+k {
 					t.Errorf("%s has %q under %q", duty, v, k)
 				}
@@ -56,8 +56,8 @@ func TestDrawers(t *testing.T) {
 		}
 	}
 	must(t, l.Update(func(tx *ledger.Tx) error {
-		d := ledger.DrawerOf(tx, "mon")
-		if err := d.Put(strings.Repeat("k", ledger.MaxDrawerKey+1), nil); transfer.KindOf(err) != transfer.KindTooLarge {
+		d := ledger.NamespaceOf(tx, "mon")
+		if err := d.Put(strings.Repeat("k", ledger.MaxNamespaceKey+1), nil); transfer.KindOf(err) != transfer.KindTooLarge {
 			t.Errorf("a key that is too long: %v", err)
 		}
 		if d.Get("none") != nil || string(d.Get("b")) != "mon b" {
