@@ -144,7 +144,7 @@ func (a *intake) check(w *wholeRequest, files bool) error {
 		return err
 	}
 	all := append(slices.Clip(q.Items), w.rest...)
-	return a.looks.run(func() error { return a.sendAs(w.Principal, q.From()).CheckItself(q, all) })
+	return a.pathChecks.run(func() error { return a.sendAs(w.Principal, q.From()).CheckItself(q, all) })
 }
 
 // record puts a new request into the ledger, by its judgement, and into the scheduler.
@@ -164,7 +164,7 @@ func (a *intake) record(w *wholeRequest, j *judgement) error {
 			return err
 		}
 		rec := sender.NewRecord(*q, w.Origin, now)
-		if err := a.place(t, rec, w, j.rule); err != nil {
+		if err := a.setFirstState(t, rec, w, j.rule); err != nil {
 			return err
 		}
 		if err := t.Requests().AcceptParts(q.ID, w.Principal, w.parts); err != nil {
@@ -219,9 +219,9 @@ func (a *intake) refuses(w *wholeRequest, j *judgement, now time.Time) error {
 	return nil
 }
 
-// place decides the first state of a new request, and notes it. A request that was cancelled or withdrawn before it
-// came has its last audit record already.
-func (a *intake) place(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, rule string) error {
+// setFirstState decides the first state of a new request, and notes it. A request that was cancelled or withdrawn
+// before it came has its last audit record already.
+func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, rule string) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
 	floor := t.Floor(rec.Principal)

@@ -59,7 +59,7 @@ func ofTransfer(do func(*intake, *command) error) func(*intake, *command) error 
 // controlled takes one message of the CONTROL queue. A repeat is answered from
 // the ledger; it is never done twice (R2).
 func (a *intake) controlled(d qmgr.Delivery) {
-	if !a.own.wait(hearing) {
+	if !a.own.wait(stageReports) {
 		return
 	}
 
@@ -196,7 +196,7 @@ func (a *intake) cancelTransfer(c *command) error {
 			return err
 		}
 		if rec == nil {
-			return a.entomb(t, c)
+			return a.putTombstone(t, c)
 		}
 		if rec.State == transfer.Cancelled || rec.State == transfer.Withdrawn {
 			return nil
@@ -205,8 +205,8 @@ func (a *intake) cancelTransfer(c *command) error {
 	})
 }
 
-// entomb ends a transfer whose request has not come.
-func (a *intake) entomb(t *ledger.Tx, c *command) error {
+// putTombstone ends a transfer whose request has not come.
+func (a *intake) putTombstone(t *ledger.Tx, c *command) error {
 	if s, err := t.Tombstone(c.transfer, c.Principal); s.As != "" || err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func TestPartsOfOneLeaveThoseOfOthers(t *testing.T) {
 
 // Many small entries are dropped for a large one, in shared buckets of many sharers, and the sums equal the entries
 // that are there.
-func TestRoomsCountWhatIsThere(t *testing.T) {
+func TestSharedBucketsAreCounted(t *testing.T) {
 	l := newLedger(t)
 	counted := func() (all int64, of map[string]int64) {
 		if err := l.Update(func(tx *Tx) error {

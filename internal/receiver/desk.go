@@ -49,7 +49,7 @@ func (d Desk) hand(ctx context.Context, p *shelved) Taking {
 	r := d.Receiver
 	r.mu.Lock()
 	a := r.actors[p.ID]
-	s, asleep := r.speakers.sleeping[p.ID]
+	s, asleep := r.sources.sleeping[p.ID]
 	switch {
 	case r.ctx.Err() != nil:
 		r.mu.Unlock()
@@ -58,11 +58,11 @@ func (d Desk) hand(ctx context.Context, p *shelved) Taking {
 		r.mu.Unlock()
 		r.cfg.Quiet.Dropped(string(p.From), errTaken.Text, "transfer", p.ID)
 		return Taking{Verdict: Spent}
-	case a == nil && (r.full(p.From) || r.speakers.leaving[p.ID]):
+	case a == nil && (r.full(p.From) || r.sources.leaving[p.ID]):
 		r.mu.Unlock()
 		return Taking{Later, errCrowded}
 	case a == nil:
-		delete(r.speakers.sleeping, p.ID)
+		delete(r.sources.sleeping, p.ID)
 		a = r.newActor(p.ID, p.From)
 		a.box.putStored(p)
 		r.start(a)

@@ -45,8 +45,8 @@ type shelving struct {
 
 // A conversation is the part of an incoming transfer that its shelf needs.
 type conversation interface {
-	// rest ends the in-flight work before an epoch begins; false: the transfer ends or waits instead.
-	rest() bool
+	// settleInFlight ends the in-flight work before an epoch begins; false: the transfer ends or waits instead.
+	settleInFlight() bool
 	// nextEpoch replaces the state of the epoch, and closeEpoch ends it.
 	nextEpoch()
 	closeEpoch()
@@ -100,7 +100,7 @@ func (s *shelving) open(p *shelved) (Verdict, error) {
 	if v, err := s.mayShelve(o, true); err != nil {
 		return v, err
 	}
-	if s.entry.In != nil && !s.in.rest() {
+	if s.entry.In != nil && !s.in.settleInFlight() {
 		return s.atRest()
 	}
 
@@ -121,8 +121,8 @@ func (s *shelving) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 		s.in.refuse(o.Nonce, err)
 		return Spent, err
 	}
-	if err := s.entry.Vet(o); err != nil {
-		if err == error(entry.ErrAnother) || s.entry.In != nil && s.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
+	if err := s.entry.CheckOpen(o); err != nil {
+		if err == error(entry.ErrContradiction) || s.entry.In != nil && s.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
 			s.r.cfg.Quiet.Dropped(string(s.from), "OPEN does not match its transfer", "transfer", s.id, "error", err)
 			return Spent, err
 		}
@@ -135,14 +135,14 @@ func (s *shelving) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 		return refuse(transfer.Errorf(transfer.KindConflict, "the transfer is known here with another delivery"))
 	}
 	if s.entry.In != nil {
-		if err := s.adm.again(); err != nil {
+		if err := s.adm.recheck(); err != nil {
 			if transfer.KindOf(err).Waits() {
 				return Later, err
 			}
 			return refuse(err)
 		}
 	}
-	if err := s.adm.pardon(o); err != nil {
+	if err := s.adm.checkCrashes(o); err != nil {
 		return refuse(err)
 	}
 	if slot {
@@ -191,7 +191,7 @@ func (s *shelving) beginShelf(next uint64) {
 	if s.ep.account == nil {
 		s.ep.account = s.r.cfg.Pool.Open(flow.RunAhead(s.entry.In.Settings))
 	}
-	s.r.keep(s.id, false)
+	s.r.keepPartial(s.id, false)
 	s.ep.account.NewEpoch()
 	s.ep.account.Settle()
 	s.box.shut() // to messages that come by another lane
@@ -209,7 +209,7 @@ func (s *shelving) acceptShelf(o *wire.Open) {
 
 // goOnShelf resumes the shelf of the ledger's epoch.
 func (s *shelving) goOnShelf() (Verdict, error) {
-	if err := s.adm.again(); err != nil {
+	if err := s.adm.recheck(); err != nil {
 		return Later, err
 	}
 	if s.entry.In.Crashes >= maxCrashes {
@@ -218,7 +218,7 @@ func (s *shelving) goOnShelf() (Verdict, error) {
 	if reason, _ := s.in.mustWait(); reason != nil {
 		return Later, reason
 	}
-	if !s.in.rest() {
+	if !s.in.settleInFlight() {
 		return s.atRest()
 	}
 	if err := s.entry.SetLive(true); err != nil {
@@ -235,8 +235,8 @@ func (s *shelving) take(p *shelved) (Verdict, error) {
 	switch {
 	case s.entry.In == nil:
 		s.r.shelves.behead(s.id)
-		if s.r.tombs.may(s.from) { // for a run after this one
-			if err := s.entry.Tomb.Behead(); err != nil {
+		if s.r.tombstones.may(s.from) { // for a run after this one
+			if err := s.entry.Tombstone.MarkFirstMessageMissing(); err != nil {
 				return Later, s.entry.Unwritable(err)
 			}
 		}
@@ -307,7 +307,7 @@ func (s *shelving) takeMessage(p *shelved) bool {
 	for n := range frames {
 		f := &frames[n]
 		if f.Type == wire.FrameBegin || f.Type == wire.FrameFail {
-			s.w.AwaitTurn(f.Item)
+			s.w.AwaitItem(f.Item)
 		}
 		if !s.w.Write(f, nil) {
 			return false
@@ -379,7 +379,7 @@ func (s *shelving) refuseUnknown(o *wire.Open) bool {
 // mayBegin refuses a transfer without an entry here, if another ledger may have taken some of it: the first message of
 // its shelf was missing before, or the source has stored earlier epochs.
 func (s *shelving) mayBegin(o *wire.Open) error {
-	headless, err := s.entry.Tomb.Headless()
+	headless, err := s.entry.Tombstone.FirstMessageMissing()
 	if err != nil {
 		return s.entry.Unwritable(err)
 	}
@@ -396,7 +396,7 @@ func (s *shelving) mayBegin(o *wire.Open) error {
 		return nil
 	}
 	s.r.shelves.restore(s.id)
-	if err := s.entry.Tomb.Restore(); err != nil {
+	if err := s.entry.Tombstone.UnmarkFirstMessageMissing(); err != nil {
 		return s.entry.Unwritable(err)
 	}
 	return nil
@@ -404,7 +404,7 @@ func (s *shelving) mayBegin(o *wire.Open) error {
 
 // headGone handles a shelf of a new epoch that lacks its OPEN.
 func (s *shelving) headGone(p *shelved) (Verdict, error) {
-	if s.ep.Live && !s.in.rest() {
+	if s.ep.Live && !s.in.settleInFlight() {
 		return s.atRest()
 	}
 	o := &wire.Open{Nonce: s.entry.In.Nonce, Request: s.entry.In.Request, Stored: &wire.Shelved{Epoch: p.Epoch}}
@@ -450,7 +450,7 @@ func (s *shelving) trim(now time.Time, ends bool) {
 	}
 
 	m := s.marks[n-1]
-	if err := s.entry.Took(m.seq); err != nil {
+	if err := s.entry.SetTaken(m.seq); err != nil {
 		s.log.Error("cannot write the ledger", "error", err)
 		return
 	}
@@ -461,8 +461,8 @@ func (s *shelving) trim(now time.Time, ends bool) {
 	failpoint.Hit("receiver.after_trim")
 }
 
-// asked answers an OPEN of a stored transfer that has come by REPLY. The answer is the status of the shelf that the OPEN
-// names.
+// asked answers an OPEN of a stored transfer that has come by REPLY. The answer is the status of the shelf that the
+// OPEN names.
 func (s *shelving) asked(o *wire.Open) {
 	if s.r.cfg.Store == nil {
 		s.in.refuse(o.Nonce, transfer.Errorf(transfer.KindNotBuilt, "%s takes nothing by stored delivery", s.r.cfg.Agent))
@@ -510,7 +510,7 @@ func (s *shelving) asked(o *wire.Open) {
 			return
 		}
 		if s.entry.In.Epoch < o.Stored.Epoch {
-			if s.ep.Live && !s.in.rest() {
+			if s.ep.Live && !s.in.settleInFlight() {
 				return
 			}
 			if err := s.enter(o, false); err != nil {
@@ -592,7 +592,7 @@ func (s *shelving) nothingThere(o *wire.Open) {
 	switch {
 	case s.entry.In.Epoch > o.Stored.Epoch || s.hole != "" || o.Stored.Last == 0:
 	case s.entry.In.Epoch < o.Stored.Epoch:
-		if s.ep.Live && !s.in.rest() {
+		if s.ep.Live && !s.in.settleInFlight() {
 			return
 		}
 		if err := s.enter(o, false); err != nil {
@@ -609,11 +609,11 @@ func (s *shelving) nothingThere(o *wire.Open) {
 func (s *shelving) holed(reason string) {
 	s.log.Info("RESYNC sent", "error", reason, "epoch", s.entry.In.Epoch, "sequence", s.ep.next)
 	if s.ep.Live {
-		if !s.in.rest() {
+		if !s.in.settleInFlight() {
 			return
 		}
 		s.in.closeEpoch()
-		s.r.keep(s.id, s.entry.Items.AnyPoint())
+		s.r.keepPartial(s.id, s.entry.Items.AnyPoint())
 	}
 	if err := s.entry.SetLive(false); err != nil {
 		s.log.Error("cannot write the ledger", "error", err)

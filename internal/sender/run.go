@@ -14,7 +14,7 @@ import (
 
 // run sends epoch after epoch until everything is decided, or the conversation breaks. If an earlier run of it broke
 // off, because the ledger could not be written, the epoch is over and run asks for another one.
-func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
+func (o *Outgoing) run(ctx context.Context) (*DriveResult, error) {
 	a := o.opening
 	if o.opening = nil; a == nil { // an epoch is never sent twice from its first message
 		return nil, o.rec.renegotiate()
@@ -31,8 +31,8 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			now := o.cfg.Clock.Now()
 			switch {
 			case m.Kind == wire.KindAck && m.Ack.Epoch == p.out.epoch:
-				if why := o.impossible(p.out, m.Ack); why != "" {
-					o.peer.doubt(why)
+				if why := o.checkAck(p.out, m.Ack); why != "" {
+					o.peer.logImpossible(why)
 					continue
 				}
 				heard = now
@@ -76,7 +76,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			p.stop()
 			return o.beginCancel()
 		}
-		if o.in.takeNudge() {
+		if o.in.takeRestart() {
 			o.log.Info("destination restarted; reopening the transfer")
 			return nil, o.rec.renegotiate()
 		}
@@ -91,7 +91,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			if o.live.recordedSince(heard) {
 				heard = o.cfg.Clock.Now()
 			}
-			if p.out.vitals.look(p.out); p.out.silent(heard) {
+			if p.out.keepalive.check(p.out); p.out.silent(heard) {
 				o.log.Info("destination silent; reopening the transfer")
 				return nil, o.rec.renegotiate()
 			}
@@ -102,7 +102,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
 			}
-			p.out.vitals.say(p.out)
+			p.out.keepalive.send(p.out)
 			o.shown.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
@@ -124,11 +124,11 @@ func (o *Outgoing) newPump(epoch uint32, credit int64, resume transfer.Resume) *
 	ctx, cancel := context.WithCancel(context.Background())
 	rec := o.rec.read()
 	chunk := rec.Progress.Settings.ChunkSize
-	s := &stream{parts: o.parts, epoch: epoch, ctx: ctx, pacer: &o.kept.pacer, way: way{took: o.answer}, b: wire.NewBuilder(chunk, o.cfg.Memory), chunk: chunk, rate: rec.Request.Rate}
+	s := &stream{parts: o.parts, epoch: epoch, ctx: ctx, pacer: &o.pumpState.pacer, epochLane: epochLane{took: o.answer}, b: wire.NewBuilder(chunk, o.cfg.Memory), chunk: chunk, rate: rec.Request.Rate}
 	s.credit.raise(credit)
-	p := &pump{parts: o.parts, out: s, left: &o.kept, accept: o.accept, cancel: cancel, done: make(chan struct{}),
+	p := &pump{parts: o.parts, out: s, state: &o.pumpState, accept: o.accept, cancel: cancel, done: make(chan struct{}),
 		asked: o.cfg.walks().Reader(rec), task: walk.Task{Arg: -1}, resume: map[uint64]transfer.Point{}}
-	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
+	p.compressor = newCompressor(o.cfg.Encoders, rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
@@ -137,7 +137,7 @@ func (o *Outgoing) newPump(epoch uint32, credit int64, resume transfer.Resume) *
 }
 
 // pumpFailed handles the error that stopped the pump.
-func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
+func (o *Outgoing) pumpFailed(err error) (*DriveResult, error) {
 	var lane *laneError
 	broke := errors.As(err, &lane)
 	pause := waitRetry
@@ -198,15 +198,15 @@ func (o *Outgoing) resynced(r *wire.Resync) error {
 	return o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Epoch, rec.Progress.Epoch = r.Epoch, r.Epoch
 		rec.Progress.Resumes++
-		standStill(rec, o.cfg.Clock.Now())
+		setNoProgress(rec, o.cfg.Clock.Now())
 		return nil
 	})
 }
 
-// impossible returns the reason why an ACK is impossible: it refers to messages, credit or bytes that do not exist.
+// checkAck returns the reason why an ACK is impossible: it refers to messages, credit or bytes that do not exist.
 // Otherwise it returns "".
-func (o *Outgoing) impossible(s *stream, a *wire.Ack) (why string) {
-	bytes, past := o.live.cannotBe(a)
+func (o *Outgoing) checkAck(s *stream, a *wire.Ack) (why string) {
+	bytes, past := o.live.checkAck(a)
 	switch {
 	case max(a.Seq, a.Here) > s.sealed.Load():
 		return "an ACK of messages that were not sent"

@@ -57,7 +57,7 @@ type Stowing struct {
 
 // A negotiator makes the messages and pumps of a transfer.
 type negotiator interface {
-	openMessage(rec *ledger.Source, a *walk.Reader, goes walk.Course) (*wire.Message, error)
+	openMessage(rec *ledger.Source, a *walk.Reader, goes walk.CommonDest) (*wire.Message, error)
 	newPump(epoch uint32, credit int64, resume transfer.Resume) *pump
 }
 
@@ -80,8 +80,8 @@ func (o *Stowing) hearStored(m *wire.Message) {
 			o.log.Error("cannot write the ledger", "error", err)
 		}
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
-		if bytes, past := o.live.cannotBe(m.Ack); (bytes || past) && !o.inherited {
-			o.peer.doubt("an ACK of data that was not sent")
+		if bytes, past := o.live.checkAck(m.Ack); (bytes || past) && !o.inherited {
+			o.peer.logImpossible("an ACK of data that was not sent")
 			return
 		}
 		if o.live.acked(m.Ack) {
@@ -112,7 +112,7 @@ func (o *Stowing) AskAgain() time.Duration { return o.rec.left(sentRetry) }
 func (o *Stowing) StillShelved() (ended bool, err error) {
 	rec := o.rec.read()
 	if !o.rec.overdue() && rec.Progress.Reason != nil && rec.Progress.Reason.Kind == transfer.KindUnreachable {
-		o.live.waits(0, o.cfg.Clock.Now().Add(o.AskAgain()))
+		o.live.setWaiting(0, o.cfg.Clock.Now().Add(o.AskAgain()))
 		return false, nil
 	}
 	if o.rec.overdue() {
@@ -124,7 +124,7 @@ func (o *Stowing) StillShelved() (ended bool, err error) {
 		return true, nil
 	}
 	err = o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		standStill(rec, o.cfg.Clock.Now())
+		setNoProgress(rec, o.cfg.Clock.Now())
 		rec.Progress.Reason = o.awaited(nil)
 		return nil
 	})
@@ -154,7 +154,7 @@ func (o *Stowing) awaited(why *transfer.Error) *transfer.Error {
 }
 
 // negotiateStored asks for the status of the epoch in the store, and begins the next one if it is needed.
-func (o *Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
+func (o *Stowing) negotiateStored(ctx context.Context) (*DriveResult, error) {
 	if o.cfg.Store == nil {
 		return o.next.fail(transfer.Errorf(transfer.KindUsage, "%s has no stored delivery", o.cfg.Agent))
 	}
@@ -211,7 +211,7 @@ func (o *Stowing) noStore(err error) *transfer.Error {
 
 // A standing is the destination's answer about the epoch in the store; without any field, the destination gave none.
 type standing struct {
-	verdict *Verdict         // the transfer has ended
+	verdict *DriveResult     // the transfer has ended
 	resume  *transfer.Resume // the points where the next epoch is to resume
 	why     *transfer.Error  // it has the epoch, or waits
 }
@@ -223,7 +223,7 @@ func (o *Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string
 		return s, err
 	}
 
-	end := o.cfg.Clock.Now().Add(askStored + 2*o.peer.slack(nil))
+	end := o.cfg.Clock.Now().Add(askStored + 2*o.peer.extraWait(nil))
 	timer := o.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -238,7 +238,7 @@ func (o *Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string
 			s.verdict, err = o.next.beginCancel()
 			return s, err
 		}
-		if o.in.takeNudge() {
+		if o.in.takeRestart() {
 			timer.Reset(0)
 		}
 		select {
@@ -248,7 +248,7 @@ func (o *Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string
 			}
 			o.peer.tell(open)
 			failpoint.Hit("sender.after_open")
-			timer.Reset(repeatFirst + o.peer.slack(nil))
+			timer.Reset(repeatFirst + o.peer.extraWait(nil))
 		case <-o.driver:
 		case <-ctx.Done():
 			return s, nil
@@ -306,7 +306,7 @@ func (o *Stowing) acceptedStored(a *wire.Accept) error {
 // openStored returns the OPEN of an epoch, for the store or for the destination.
 func (o *Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Message, error) {
 	a := o.cfg.walks().Reader(rec)
-	goes, err := o.cfg.walks().Course(a)
+	goes, err := o.cfg.walks().CommonDest(a)
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +331,7 @@ func (o *Stowing) settingsStored(rec *ledger.Source) transfer.Settings {
 
 // beginShelving begins the next epoch: it purges the store's messages of earlier ones, then records the new one in the
 // ledger.
-func (o *Stowing) beginShelving(ctx context.Context, name StoreName, resume *transfer.Resume) (*Verdict, error) {
+func (o *Stowing) beginShelving(ctx context.Context, name StoreName, resume *transfer.Resume) (*DriveResult, error) {
 	rec := o.rec.read()
 	epoch := rec.Epoch + 1
 	storedFor := rec.StoredFor
@@ -397,7 +397,7 @@ func (o *Stowing) beginShelving(ctx context.Context, name StoreName, resume *tra
 }
 
 // shelve puts the epoch into the store.
-func (o *Stowing) shelve(ctx context.Context) (*Verdict, error) {
+func (o *Stowing) shelve(ctx context.Context) (*DriveResult, error) {
 	p, s := o.shelving.parked, &o.shelving
 	if s.parked = nil; p != nil {
 		o.cfg.Store.Unpark()
@@ -496,7 +496,7 @@ func (o *Stowing) showRoom(why *transfer.Error, since time.Time) error {
 	}
 	return o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		if rec.Progress.Reason = why; why != nil {
-			standStill(rec, o.cfg.Clock.Now())
+			setNoProgress(rec, o.cfg.Clock.Now())
 		}
 		return nil
 	})
@@ -513,27 +513,27 @@ func (o *Stowing) hint() error {
 }
 
 // waitForRoom returns the slot; the pump stays where it is.
-func (o *Stowing) waitForRoom(why *transfer.Error) (*Verdict, error) {
+func (o *Stowing) waitForRoom(why *transfer.Error) (*DriveResult, error) {
 	if !why.Kind.Waits() {
 		why = o.noStore(why)
 	}
-	o.live.waits(0, o.cfg.Clock.Now().Add(waitRetry))
+	o.live.setWaiting(0, o.cfg.Clock.Now().Add(waitRetry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		standStill(rec, o.cfg.Clock.Now())
+		setNoProgress(rec, o.cfg.Clock.Now())
 		rec.Progress.Reason = why
 		return nil
 	}, transfer.Waiting)
-	return &Verdict{Reason: why, Retry: waitRetry}, err
+	return &DriveResult{Reason: why, Retry: waitRetry}, err
 }
 
 // saidWhileShelving handles the destination's messages about an epoch that is not all in the store yet. over reports
 // that the epoch, or the transfer, is over.
-func (o *Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err error) {
+func (o *Stowing) saidWhileShelving(m *wire.Message) (over bool, v *DriveResult, err error) {
 	rec := o.rec.read()
 	switch {
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
-		if bytes, past := o.live.cannotBe(m.Ack); bytes || past && !o.inherited {
-			o.peer.doubt("an ACK of data that was not sent")
+		if bytes, past := o.live.checkAck(m.Ack); bytes || past && !o.inherited {
+			o.peer.logImpossible("an ACK of data that was not sent")
 			return false, nil, nil
 		}
 		return false, nil, o.takeAck(m.Ack)
@@ -558,12 +558,12 @@ func (o *Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err
 }
 
 // shelved records that the store has all of the epoch, and returns the slot.
-func (o *Stowing) shelved(p *pump) (*Verdict, error) {
+func (o *Stowing) shelved(p *pump) (*DriveResult, error) {
 	failpoint.Hit("sender.before_shelved")
 	reason, now := o.awaited(nil), o.cfg.Clock.Now()
 	o.next.stopReading()
-	o.items.Rest()
-	o.live.waits(0, now.Add(sentRetry))
+	o.items.Suspend()
+	o.live.setWaiting(0, now.Add(sentRetry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Shelved = p.out.sealed.Load()
 		rec.Recovering, rec.Crashes = now, 0
@@ -571,7 +571,7 @@ func (o *Stowing) shelved(p *pump) (*Verdict, error) {
 		return nil
 	}, transfer.Waiting)
 	failpoint.Hit("sender.after_shelved")
-	return &Verdict{Reason: reason, Retry: time.Second}, err // it asks once, in case the destination is connected
+	return &DriveResult{Reason: reason, Retry: time.Second}, err // it asks once, in case the destination is connected
 }
 
 // unshelve ends the transfer's use of the store. The driver calls it, or another goroutine if there is no driver.

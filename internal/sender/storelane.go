@@ -48,9 +48,9 @@ const laneStored = "stored delivery"
 
 // openShelf opens the epoch in the store: its first message is OPEN.
 func openShelf(s *stream) error {
-	s.live.travels(transfer.LaneQueue, laneStored)
-	s.line = s.cfg.Lines.Line(string(s.to), "store")
-	s.flight = s.line.Join(s.feeder.wake)
+	s.live.setLane(transfer.LaneQueue, laneStored)
+	s.controller = s.cfg.Controllers.Controller(string(s.to), "store")
+	s.flight = s.controller.Join(s.feeder.wake)
 	s.shelf = s.cfg.Store.Shelf(s.ctx, s.rec.read().Shelf(), s.to, s.ID, s.epoch, func(n uint64) {
 		if n == 1 {
 			close(s.opened)

@@ -239,11 +239,11 @@ func ForwardSubject(to, from string) string { return "ferry.forward." + to + "."
 // AllForwarded matches each ForwardSubject to a queue manager.
 func AllForwarded(to string) string { return ForwardSubject(to, "*") }
 
-// PlaceSubject carries the registrations (identity.Place) of the identity with a token.
-func PlaceSubject(of string) string { return "ferry.place." + of }
+// RegistrationSubject carries the registrations (identity.Place) of the identity with a token.
+func RegistrationSubject(of string) string { return "ferry.place." + of }
 
-// AllPlaces matches each PlaceSubject.
-const AllPlaces = "ferry.place.*"
+// AllRegistrations matches each RegistrationSubject.
+const AllRegistrations = "ferry.place.*"
 
 // AllManagers matches the subjects of ManagerSubject.
 const AllManagers = "ferry.manager.*"

@@ -18,9 +18,9 @@ type reader struct {
 	*Client
 	may   func() bool // waits until data may be read; false: the agent ends
 	recv  receiver.Desk
-	line  *flow.Line // from the store
-	share flow.Share // of that, beside other data
-	got   int64      // bytes that have come
+	line  *flow.Controller // from the store
+	share flow.Share       // of that, beside other data
+	got   int64            // bytes that have come
 
 	looked time.Duration // that the last look took
 	held   *holdings
@@ -30,7 +30,7 @@ type reader struct {
 }
 
 func newReader(s *Client, recv *receiver.Receiver, may func() bool) *reader {
-	return &reader{Client: s, may: may, recv: receiver.Desk{Receiver: recv}, line: new(flow.Line), held: newHoldings(), later: map[receiver.Shelf]time.Time{}}
+	return &reader{Client: s, may: may, recv: receiver.Desk{Receiver: recv}, line: new(flow.Controller), held: newHoldings(), later: map[receiver.Shelf]time.Time{}}
 }
 
 // loop reads until the agent ends.

@@ -123,7 +123,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	if cfg.Identity == nil {
 		hears[wire.AllBeats] = f.Beat
 	} else {
-		hears[wire.AllPlaces] = f.came
+		hears[wire.AllRegistrations] = f.came
 	}
 	for subject, h := range hears {
 		group := "" // each member of a cluster hears it
@@ -400,8 +400,8 @@ func (f *Forwarder) never(err error, subject string) bool {
 	return true
 }
 
-// gather reads the first messages of each of some subjects, and their numbers. Those of an author without a place here wait until it
-// is here again.
+// gather reads the first messages of each of some subjects, and their numbers. Those of an author without a place here
+// wait until it is here again.
 func (f *Forwarder) gather(st jetstream.Stream, subjects []string) (b Batch, seqs []uint64, err error) {
 	b = Batch{V: 1}
 	bytes, most := 0, max(1, ForwardMost/max(1, len(subjects)))

@@ -18,9 +18,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// Queue managers pass on places. A client gives its place to its queue manager (come), which publishes it. The place passes all
-// channels, and the gate of each reads it before the messages that follow. Two queue managers that a channel or a cluster joins ask
-// each other for all places that they know.
+// Queue managers pass on places. A client gives its place to its queue manager (come), which publishes it. The place
+// passes all channels, and the gate of each reads it before the messages that follow. Two queue managers that a channel
+// or a cluster joins ask each other for all places that they know.
 
 // A placesTask asks a queue manager for the places that it knows.
 type placesTask struct {
@@ -41,7 +41,8 @@ const (
 	placesQuiet = 5                // questions without an answer, before that is logged
 )
 
-// placesLists bound the lists of all places that one queue manager begins. It asks for one after each connection of a channel.
+// placesLists bound the lists of all places that one queue manager begins. It asks for one after each connection of a
+// channel.
 var placesLists = quota.Rate{Messages: 0.2, Bytes: 1, Burst: 100 * time.Second}
 
 func (f *Forwarder) placesAfter(t placesTask) somePlaces {
@@ -73,7 +74,7 @@ func (f *Forwarder) Placed(said []byte) error {
 		return err
 	}
 	f.noticePlace(&x)
-	return f.Own.NATS().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
+	return f.Own.NATS().Publish(wire.RegistrationSubject(x.Who.Token()), compress.Messages.Pack(said))
 }
 
 // noticePlace has the stored messages of an identity that has moved forwarded.

@@ -13,8 +13,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A passage decides which messages the queue manager at the other end of a channel hears and publishes here: messages for
-// identities behind the channel, and messages of them. Both ends of a channel have the same rules, each for the other end.
+// A passage decides which messages the queue manager at the other end of a channel hears and publishes here: messages
+// for identities behind the channel, and messages of them. Both ends of a channel have the same rules, each for the
+// other end.
 //
 //	subject                        the peer hears, if behind it is          the peer publishes, if behind it is
 //	reply.TO.FROM                  TO                                       FROM
@@ -31,8 +32,8 @@ import (
 //	trust, rules, claims           always                                   always; the authority has signed it
 //	place.NAME                     always                                   always; NAME has signed it
 //
-// A message may name a reply only if it is a question. The reply is an inbox of its speaker. The messages of each speaker have a pace
-// (peerPaces).
+// A message may name a reply only if it is a question. The reply is an inbox of its speaker. The messages of each
+// speaker have a pace (peerPaces).
 type passage struct {
 	at    *Places
 	peer  string // the token of the queue manager at the other end
@@ -98,8 +99,9 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 // signed reports whether the authority has signed the messages of a kind.
 func signed(kind string) bool { return kind == "trust" || kind == "rules" || kind == "claims" }
 
-// LoopSubject begins the subjects that show servers a loop of channels. A server ends a channel over which its own subject comes back.
-// Any peer can send back the subject of another queue manager. So the subjects pass where queue managers have signed a loop.
+// LoopSubject begins the subjects that show servers a loop of channels. A server ends a channel over which its own
+// subject comes back. Any peer can send back the subject of another queue manager. So the subjects pass where queue
+// managers have signed a loop.
 const LoopSubject = "$LDS."
 
 // Says implements gate.Passage.
@@ -139,7 +141,9 @@ func (p *passage) Says(subject, reply string) bool {
 }
 
 // Body implements gate.Passage.
-func (p *passage) Body(subject string) bool { return strings.HasPrefix(subject, wire.PlaceSubject("")) }
+func (p *passage) Body(subject string) bool {
+	return strings.HasPrefix(subject, wire.RegistrationSubject(""))
+}
 
 // Read implements gate.Passage. It takes a place before the messages that follow it.
 func (p *passage) Read(_ string, body []byte) (pass bool, err error) {

@@ -95,8 +95,8 @@ func (e *Entry) SetLive(live bool) error {
 	return e.set(func(in *ledger.Incoming) { in.Live = live })
 }
 
-// Took records the number of the last stored message with all data safe or decided.
-func (e *Entry) Took(seq uint64) error {
+// SetTaken records the number of the last stored message with all data safe or decided.
+func (e *Entry) SetTaken(seq uint64) error {
 	return e.set(func(in *ledger.Incoming) { in.Taken = seq })
 }
 

@@ -28,7 +28,7 @@ func (w *Writer) beginItem(f *wire.Frame) error {
 
 	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.offset() { // it resumes where this process stopped
 		w.fin.files.resume(c)
-		c.goOn()
+		c.continueDigests()
 		return nil
 	}
 
@@ -90,7 +90,7 @@ func (w *Writer) beginItem(f *wire.Frame) error {
 		return nil
 	}
 
-	w.com.room.give()
+	w.com.itemSlots.give()
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		w.com.short = Shortage{max(b.Size-b.Offset, 1), w.to.resolution(b.To, d.landing.Path(b.Name))}
 		return err
@@ -112,8 +112,8 @@ func (w *Writer) fits(item uint64) error {
 	return nil
 }
 
-// number takes the number of the transfer's items from its source. A set that finds no places for them waits, and holds
-// none meanwhile.
+// number takes the number of the transfer's items from its source. A set that finds no item slots for them waits, and
+// holds none meanwhile.
 func (w *Writer) number(items uint64) error {
 	if items < w.entry.In.Decided.Below() || w.entry.In.HasTotal && items != w.entry.In.Total || w.fin.total != nil && items != *w.fin.total {
 		return fmt.Errorf("%w: it says that there are %d items", errOffset, items)
@@ -123,7 +123,7 @@ func (w *Writer) number(items uint64) error {
 		return nil
 	}
 
-	most, room := w.agent.Places.mostOfSet(), w.com.room
+	most, room := w.agent.ItemSlots.mostOfSet(), w.com.itemSlots
 	switch {
 	case room.items > 0 && items != uint64(room.items):
 		return fmt.Errorf("%w: the set has %d items now, and had %d", errOffset, items, room.items)
@@ -181,10 +181,10 @@ func (w *Writer) reopenStored(item uint64) error {
 	return w.beginItem(&wire.Frame{Type: wire.FrameBegin, Item: item, Begin: b})
 }
 
-// AwaitTurn waits until an item of stored delivery is not too far ahead of the first undecided one. In other lanes the
-// source ensures that; it stores messages without that knowledge. AwaitTurn waits only for files with a known digest.
+// AwaitItem waits until an item of stored delivery is not too far ahead of the first undecided one. In other lanes the
+// source ensures that; it stores messages without that knowledge. AwaitItem waits only for files with a known digest.
 // The source stores a missing digest before it goes on, and later messages of the store cannot come during the wait.
-func (w *Writer) AwaitTurn(item uint64) {
+func (w *Writer) AwaitItem(item uint64) {
 	in := func() *transfer.ItemSet { return &w.entry.In.Decided }
 	for !in().Fits(item) && item <= in().Below()+2*transfer.MaxUndecided {
 		w.fin.settleSums()
@@ -192,7 +192,7 @@ func (w *Writer) AwaitTurn(item uint64) {
 		if w.fin.ending() || in().Fits(item) || !slices.ContainsFunc(w.fin.files.held, func(c *file) bool { return c.summed }) {
 			return
 		}
-		w.fin.events.Waits()
+		w.fin.events.ReportNow()
 		select {
 		case <-w.fin.wake: // a digest may have ended
 		case c := <-w.fin.cp.running:

@@ -11,11 +11,11 @@ import (
 // and stuck.
 const maxSilent = 3
 
-// refuseTwin asks whether the name is alive (R5). The queue manager says at once when there is no listener. Silence
-// means that an instance listens, unless the network has lost the question or the answer.
-func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
+// refuseSecondInstance asks whether the name is alive (R5). The queue manager says at once when there is no listener.
+// Silence means that an instance listens, unless the network has lost the question or the answer.
+func (a *Agent) refuseSecondInstance(ctx context.Context) (silent bool, err error) {
 	for unanswered := 0; unanswered < maxSilent; {
-		data, asked, err := a.askTwin(ctx, wire.AskAgent(a.cfg.Name, a.cfg.Name.Token()))
+		data, asked, err := a.askInstance(ctx, wire.AskAgent(a.cfg.Name, a.cfg.Name.Token()))
 		if transfer.KindOf(err) == transfer.KindUnreachable {
 			return false, nil
 		}

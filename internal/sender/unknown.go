@@ -16,12 +16,12 @@ type Begun struct {
 	Counts      transfer.Counts // of the outcomes that are known
 }
 
-// Disown returns the status of a transfer that other agents report as accepted by this agent. A transfer that is not in
-// the ledger was accepted in an earlier ledger, or is younger than the restored copy (R35). It ends here: as FAILED, or
-// PARTIAL if files have arrived, with undecided items unknown. The entry of that end keeps its request from running,
-// should the request come again. The end of an older transfer may have been forgotten after its time (R2). Then the
-// error is of KindNotFound, and the end is not recorded again.
-func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
+// EndUnknown returns the status of a transfer that other agents report as accepted by this agent. A transfer that is
+// not in the ledger was accepted in an earlier ledger, or is younger than the restored copy (R35). It ends here: as
+// FAILED, or PARTIAL if files have arrived, with undecided items unknown. The entry of that end keeps its request from
+// running, should the request come again. The end of an older transfer may have been forgotten after its time (R2).
+// Then the error is of KindNotFound, and the end is not recorded again.
+func EndUnknown(c *Config, b *Begun) (*transfer.Progress, error) {
 	var p *transfer.Progress
 	err := c.Ledger.Update(func(t *ledger.Tx) error {
 		rec, err := t.Source(b.ID)
@@ -40,7 +40,7 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 			if floor := t.Floor(b.Principal); string(b.ID[:]) <= string(floor[:]) {
 				return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s, or no longer", c.Agent, b.ID)
 			}
-			if rec, err = disowned(c, b); err == nil {
+			if rec, err = endUnknown(c, b); err == nil {
 				err = t.PutSource(rec)
 			}
 			if err != nil {
@@ -63,8 +63,8 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 	return p, err
 }
 
-// disowned returns the ledger entry of a transfer that ends here without its request.
-func disowned(c *Config, b *Begun) (*ledger.Source, error) {
+// endUnknown returns the ledger entry of a transfer that ends here without its request.
+func endUnknown(c *Config, b *Begun) (*ledger.Source, error) {
 	q := transfer.Request{ID: b.ID, Source: c.Agent, Destination: b.Destination, Submitted: b.ID.Time().UTC()}
 	rec := NewRecord(q, word.Origin{Principal: b.Principal}, c.Clock.Now())
 	rec.Hash = ""

@@ -109,7 +109,7 @@ func start(t *testing.T, ctx context.Context, url string) (*agent.Agent, error) 
 
 // A link that loses packets delays answers for seconds. That does not make an agent that lives and is silent. An agent
 // that lives counts as alive over any link.
-func TestASlowLineIsNoTwin(t *testing.T) {
+func TestASlowLinkIsNoSecondInstance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
@@ -136,7 +136,7 @@ func TestASlowLineIsNoTwin(t *testing.T) {
 }
 
 // A process that listens and says nothing has the name, for any reason of its silence.
-func TestASilentTwinIsOne(t *testing.T) {
+func TestASilentInstanceCounts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	log := slog.New(slog.DiscardHandler)

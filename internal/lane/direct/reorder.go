@@ -6,10 +6,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// An order puts the messages of one transfer that came over several connections back into their sequence (R13). It
-// holds at most the bytes that the sender's credit allows. Above maxHeld it passes everything on, and the receiver sees
-// the gap.
-type order struct {
+// An reorderBuffer puts the messages of one transfer that came over several connections back into their sequence (R13).
+// It holds at most the bytes that the sender's credit allows. Above maxHeld it passes everything on, and the receiver
+// sees the gap.
+type reorderBuffer struct {
 	mu    sync.Mutex
 	epoch uint32
 	next  uint64
@@ -18,7 +18,7 @@ type order struct {
 }
 
 // take passes on a message, and the messages that waited for it, in sequence.
-func (o *order) take(h wire.Header, m []byte, deliver func([]byte)) {
+func (o *reorderBuffer) take(h wire.Header, m []byte, deliver func([]byte)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if h.Epoch > o.epoch || o.held == nil {
@@ -38,11 +38,11 @@ func (o *order) take(h wire.Header, m []byte, deliver func([]byte)) {
 	o.bytes += len(m)
 	o.drain(deliver)
 	if o.bytes > maxHeld {
-		o.letGo(deliver)
+		o.skipGap(deliver)
 	}
 }
 
-func (o *order) drain(deliver func([]byte)) {
+func (o *reorderBuffer) drain(deliver func([]byte)) {
 	for m, ok := o.held[o.next]; ok; m, ok = o.held[o.next] {
 		delete(o.held, o.next)
 		o.bytes -= len(m)
@@ -51,8 +51,8 @@ func (o *order) drain(deliver func([]byte)) {
 	}
 }
 
-// letGo passes on the held message with the least number, out of sequence, and continues there.
-func (o *order) letGo(deliver func([]byte)) {
+// skipGap passes on the held message with the least number, out of sequence, and continues there.
+func (o *reorderBuffer) skipGap(deliver func([]byte)) {
 	least := o.next
 	for s := range o.held {
 		if least == o.next || s < least {

@@ -37,24 +37,24 @@ type crawling struct {
 func (l *crawling) Carried() (uint64, bool) { return l.bytes, l.waiting }
 
 // While the link carries bytes of a message and has more to carry, the destination does not count as silent. The
-// destination gets signs of life beside the data.
+// destination gets keepalives beside the data.
 func TestALongMessageIsNoSilence(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	now, link, lane := &pause{now: start}, &told{}, &crawling{waiting: true}
 	p := &stream{epoch: 4}
 	p.cfg = &Config{Agent: "A", Clock: now, Link: link}
-	p.lane, p.line = lane, &flow.Line{}
+	p.lane, p.controller = lane, &flow.Controller{}
 	p.peer = &peer{p.cfg, slog.New(slog.DiscardHandler), p.ID, "B"}
-	f := p.line.Join(func() {})
+	f := p.controller.Join(func() {})
 	p.flight = f
 	p.flying.Store(f)
 	f.Send(1, 16<<10, start)
 	f.Out(start)
 	tick := func(bytes uint64) bool {
 		now.now, lane.bytes = now.now.Add(time.Second), lane.bytes+bytes
-		p.vitals.look(p)
+		p.keepalive.check(p)
 		silent := p.silent(start)
-		p.vitals.say(p)
+		p.keepalive.send(p)
 		return silent
 	}
 	for n := range 40 {
@@ -81,13 +81,13 @@ func TestALongMessageIsNoSilence(t *testing.T) {
 			t.Errorf("%s for 9 s, and the destination is not taken for silent", deed)
 		}
 		start = now.now
-		f.Line().Carries(start)
+		f.Controller().NoteActivity(start)
 	}
 }
 
 // The source sends ALIVE only while a message is in flight and no other message shows that it lives. It sends none at
 // once, none with a store in between, and none without a message.
-func TestSignsOfLifeAreFew(t *testing.T) {
+func TestKeepalivesAreFew(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		sent  bool
@@ -104,17 +104,17 @@ func TestSignsOfLifeAreFew(t *testing.T) {
 		now, link := &pause{now: start}, &told{}
 		p := &stream{epoch: 4}
 		p.cfg = &Config{Agent: "A", Clock: now, Link: link}
-		p.line, p.shelf = &flow.Line{}, c.shelf
+		p.controller, p.shelf = &flow.Controller{}, c.shelf
 		p.peer = &peer{p.cfg, slog.New(slog.DiscardHandler), p.ID, "B"}
-		f := p.line.Join(func() {})
+		f := p.controller.Join(func() {})
 		p.flying.Store(f)
 		if c.sent {
 			f.Send(1, 1000, start)
 			f.Out(start)
 		}
 		now.now = start.Add(c.after)
-		p.vitals.say(p)
-		p.vitals.say(p)
+		p.keepalive.send(p)
+		p.keepalive.send(p)
 		if len(link.all) != c.told {
 			t.Errorf("%s: the destination was told %d times that the source lives", c.name, len(link.all))
 		}
@@ -126,11 +126,11 @@ type standingShelf struct{ Shelf }
 
 // An arrived message is no longer in flight, though it is not acknowledged. A message that was not sent cannot have
 // arrived.
-func TestArrivedIsNotOnTheLine(t *testing.T) {
+func TestArrivedIsNotOnTheLink(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := &stream{}
-	p.cfg, p.line, p.feeder = &Config{Clock: &pause{now: start}}, &flow.Line{}, make(wakeup, 1)
-	f := p.line.Join(func() {})
+	p.cfg, p.controller, p.feeder = &Config{Clock: &pause{now: start}}, &flow.Controller{}, make(wakeup, 1)
+	f := p.controller.Join(func() {})
 	p.flying.Store(f)
 	for seq := uint64(1); seq <= 4; seq++ {
 		f.Send(seq, 4<<10, start)
@@ -147,11 +147,11 @@ func TestArrivedIsNotOnTheLine(t *testing.T) {
 
 	o := &Outgoing{}
 	o.live = &figures{high: map[uint64]int64{}}
-	if why := o.impossible(p, ack); why != "" {
+	if why := o.checkAck(p, ack); why != "" {
 		t.Error(why)
 	}
 	for _, a := range []*wire.Ack{{Here: 5}, {Seq: 5}} {
-		if o.impossible(p, a) == "" {
+		if o.checkAck(p, a) == "" {
 			t.Errorf("an ACK of messages that were not sent is believed: %+v", a)
 		}
 	}

@@ -13,6 +13,6 @@ const (
 	noSystemResources = syscall.Errno(1450)
 )
 
-var passingHere = []error{tooManyOpenFiles, notEnoughMemory, outOfMemory, noSystemResources}
+var transientHere = []error{tooManyOpenFiles, notEnoughMemory, outOfMemory, noSystemResources}
 
 func isTooMany(err error) bool { return errors.Is(err, tooManyOpenFiles) }

@@ -19,36 +19,36 @@ import (
 	"ferry/internal/wire"
 )
 
-// The sides of an agent are its sender and its receiver, with the parts that they share. They are there once the agent
-// has opened its ledger.
-type sides struct {
+// The transferEnds of an agent are its sender and its receiver, with the parts that they share. They are there once the
+// agent has opened its ledger.
+type transferEnds struct {
 	*core
-	own      *owner
-	fs       *local.FS // nil where Config.Streams are there
-	recv     *receiver.Receiver
-	throttle *sender.Throttle
-	sendCfg  sender.Config
-	sched    *scheduler.Scheduler
-	lanes    *lanes
-	storing  *shelves.Client // nil where Config.Streams are there
-	held     *heldBook       // nil where Config.Streams are there
-	gate     *gatekeeper
-	witness  *outbox.Witness
-	older    *older
-	calls    *call.Keeper
-	lines    flow.Lines
-	disowned atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
+	own          *owner
+	fs           *local.FS // nil where Config.Streams are there
+	recv         *receiver.Receiver
+	throttle     *sender.Throttle
+	sendCfg      sender.Config
+	sched        *scheduler.Scheduler
+	lanes        *lanes
+	storing      *shelves.Client // nil where Config.Streams are there
+	holds        *holds          // nil where Config.Streams are there
+	gate         *gatekeeper
+	witness      *outbox.Witness
+	olderCopy    *olderCopy
+	calls        *call.Keeper
+	controllers  flow.Controllers
+	endedUnknown atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
 }
 
 // sendAs returns the sending configuration for a principal.
-func (w *sides) sendAs(principal string, of transfer.Place) *sender.Config {
+func (w *transferEnds) sendAs(principal string, of transfer.Place) *sender.Config {
 	cfg := w.sendCfg
 	cfg.Place = place.As(cfg.Place, principal).For(of, w.gate.permit(principal))
 	return &cfg
 }
 
 // beat is the present heartbeat.
-func (w *sides) beat() *wire.Beat {
+func (w *transferEnds) beat() *wire.Beat {
 	host, _ := os.Hostname()
 	mode := "client"
 	facts := w.conn.Facts()
@@ -77,7 +77,7 @@ func (w *sides) beat() *wire.Beat {
 	if old := w.gate.Degraded(); old != "" {
 		b.Status, b.Reason = wire.AgentDegraded, old
 	}
-	if set := w.older.degraded(); set != "" {
+	if set := w.olderCopy.degraded(); set != "" {
 		b.Status, b.Reason = wire.AgentDegraded, set
 	}
 	if bad := w.witness.Degraded(); bad != "" {
@@ -100,16 +100,16 @@ func (w *sides) beat() *wire.Beat {
 }
 
 // status is the present progress of a transfer, or its last one.
-func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
+func (w *transferEnds) status(id transfer.ID) (*transfer.Progress, error) {
 	if o := w.sched.Find(id); o != nil {
 		return o.Status(), nil
 	}
 
 	var rec *ledger.Source
-	var tomb ledger.Tombstone
+	var tombstone ledger.Tombstone
 	err := w.ledger.View(func(t *ledger.Tx) (err error) {
 		if rec, err = t.Source(id); err == nil && rec == nil {
-			tomb, err = ledger.TombstoneByAny(t, id)
+			tombstone, err = ledger.TombstoneByAny(t, id)
 		}
 		return err
 	})
@@ -117,7 +117,7 @@ func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 		return nil, err
 	}
 
-	if as := tomb.As; as != "" { // its request has not come
+	if as := tombstone.As; as != "" { // its request has not come
 		return &transfer.Progress{ID: id, State: as, Source: w.cfg.Name, Code: as.Code()}, nil
 	}
 
@@ -128,7 +128,7 @@ func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 }
 
 // alive reports whether a transfer with a peer runs here, on either side.
-func (w *sides) alive(id transfer.ID, peer transfer.AgentName) bool {
+func (w *transferEnds) alive(id transfer.ID, peer transfer.AgentName) bool {
 	if w.recv.Live(id, peer) {
 		return true
 	}

@@ -15,13 +15,13 @@ import (
 // olderFor is the time for which an agent is DEGRADED after it has found that it runs on an older copy of its ledger.
 const olderFor = 24 * time.Hour
 
-// An older says whether the ledger of an agent is an older copy of itself, as a backup that was
+// An olderCopy says whether the ledger of an agent is an older copy of itself, as a backup that was
 // put back is. Audit records show it: coordination's log, or the owner's record of the name, has greater numbers than
 // the ledger, or the log has another record under a number. The second case is seen only before this run has sent
 // records.
-type older struct {
+type olderCopy struct {
 	*core
-	found atomic.Pointer[setBack]
+	found atomic.Pointer[olderCopyFinding]
 	// compared is set when coordination's log was compared in this run, or where the network has no coordination. Until
 	// then no record is sent.
 	compared atomic.Bool
@@ -29,8 +29,8 @@ type older struct {
 	look     chan struct{} // says that the record of the name's owner is to have another mark now; see owner
 }
 
-// A setBack is one find, as the ledger keeps it.
-type setBack struct {
+// A olderCopyFinding is one find, as the ledger keeps it.
+type olderCopyFinding struct {
 	V     int       `json:"v"`
 	At    time.Time `json:"at"`
 	Had   uint64    `json:"had"`  // audit records of the copy
@@ -38,7 +38,7 @@ type setBack struct {
 	Where string    `json:"where"`
 }
 
-func (s *setBack) String() string {
+func (s *olderCopyFinding) String() string {
 	if s.Had >= s.Last {
 		return fmt.Sprintf("the ledger is an older copy: %s has another audit record %d of it; transfers that began after the copy end as unknown-outcome", s.Where, s.Last)
 	}
@@ -46,10 +46,10 @@ func (s *setBack) String() string {
 }
 
 // open reads the last find from the ledger.
-func (o *older) open() error {
+func (o *olderCopy) open() error {
 	o.compared.Store(o.cfg.unique())
 	return o.ledger.View(func(t *ledger.Tx) error {
-		s := &setBack{}
+		s := &olderCopyFinding{}
 		if doc := ledger.OlderCopyOf(t).Get(); len(doc) > 0 && json.Unmarshal(doc, s) == nil {
 			o.found.Store(s)
 		}
@@ -59,7 +59,7 @@ func (o *older) open() error {
 
 // hearLog takes the number of the last audit record that coordination has of the ledger, and its audit.HashOf if that
 // is known.
-func (o *older) hearLog(last uint64, hash string) {
+func (o *olderCopy) hearLog(last uint64, hash string) {
 	if err := o.hearRecord(last, hash, "coordination"); err != nil {
 		o.log.Error("write ledger failed", "error", err)
 		return
@@ -68,12 +68,12 @@ func (o *older) hearLog(last uint64, hash string) {
 }
 
 // hear takes the number of the last audit record of the ledger that the queue manager or coordination has.
-func (o *older) hear(last uint64, where string) error { return o.hearRecord(last, "", where) }
+func (o *olderCopy) hear(last uint64, where string) error { return o.hearRecord(last, "", where) }
 
 // hearRecord takes the number of the last audit record of the ledger that the queue manager or coordination has, and
 // its hash if that is known. The ledger may have fewer records, or another one of this number. Its records then get
 // numbers beyond that one, because under known numbers they would be taken for repeats.
-func (o *older) hearRecord(last uint64, hash, where string) error {
+func (o *olderCopy) hearRecord(last uint64, hash, where string) error {
 	if last > audit.MaxNumber/2 {
 		return nil
 	}
@@ -82,10 +82,10 @@ func (o *older) hearRecord(last uint64, hash, where string) error {
 		record := ledger.AuditRecord(t, last)
 		return had, had < last || hash != "" && record != nil && audit.HashOf(record) != hash
 	}
-	var s *setBack
+	var s *olderCopyFinding
 	err := o.ledger.View(func(t *ledger.Tx) error {
 		if had, is := isOlder(t); is {
-			s = &setBack{V: 1, At: o.cfg.Clock.Now().UTC(), Had: had, Last: last, Where: where}
+			s = &olderCopyFinding{V: 1, At: o.cfg.Clock.Now().UTC(), Had: had, Last: last, Where: where}
 		}
 		return nil
 	})
@@ -132,7 +132,7 @@ func renumbered(record []byte, n uint64) ([]byte, error) {
 }
 
 // degraded is the reason why the agent is DEGRADED; empty: none.
-func (o *older) degraded() string {
+func (o *olderCopy) degraded() string {
 	if s := o.found.Load(); s != nil && o.cfg.Clock.Now().Sub(s.At) < olderFor {
 		return s.String()
 	}

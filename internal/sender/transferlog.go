@@ -12,9 +12,9 @@ import (
 // waitAgain is the time after which a wait for the same kind of reason is logged again.
 const waitAgain = time.Hour
 
-// A chronicle logs the course of one transfer: one line each when it starts, has to wait, resumes, and ends. It is not
-// safe for concurrent use.
-type chronicle struct {
+// A transferLog logs the course of one transfer: one line each when it starts, has to wait, resumes, and ends. It is
+// not safe for concurrent use.
+type transferLog struct {
 	log   *slog.Logger // with the ID and the agents
 	now   func() time.Time
 	told  map[transfer.Kind]time.Time // by reason: last log of a wait
@@ -24,7 +24,7 @@ type chronicle struct {
 
 // moved logs a move of the ledger entry from the state before to another one. epoch is the epoch before the change; 0:
 // none.
-func (c *chronicle) moved(before transfer.State, epoch uint32, rec *ledger.Source) {
+func (c *transferLog) moved(before transfer.State, epoch uint32, rec *ledger.Source) {
 	if before == rec.State {
 		return
 	}
@@ -46,7 +46,7 @@ func (c *chronicle) moved(before transfer.State, epoch uint32, rec *ledger.Sourc
 }
 
 // waiting logs a wait, unless one for this kind of reason was logged within waitAgain.
-func (c *chronicle) waiting(reason *transfer.Error) {
+func (c *transferLog) waiting(reason *transfer.Error) {
 	kind, now := transfer.KindInternal, c.now()
 	if reason != nil {
 		kind = reason.Kind
@@ -74,7 +74,7 @@ func (c *chronicle) waiting(reason *transfer.Error) {
 const reasonsLogged = 3
 
 // ended logs the end.
-func (c *chronicle) ended(p *transfer.Progress) {
+func (c *transferLog) ended(p *transfer.Progress) {
 	level := slog.LevelWarn
 	if p.State == transfer.Successful {
 		level = slog.LevelInfo

@@ -8,11 +8,11 @@ import (
 	"ferry/internal/wire"
 )
 
-// Look previews the items of a request here: the target of each, and the reason why it could not land. An item that
+// Preview previews the items of a request here: the target of each, and the reason why it could not land. An item that
 // already has an error in the preview stays unchanged. Look creates nothing. It returns the first items: as many as fit
 // into an answer, and as were looked at before ctx ended. The error is the reason why the whole transfer would be
 // refused.
-func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Request, p *wire.Preview) ([]wire.PreviewItem, error) {
+func (r *Receiver) Preview(ctx context.Context, principal string, q *transfer.Request, p *wire.Preview) ([]wire.PreviewItem, error) {
 	items := p.List
 	landings, err := previewed(r.cfg.Place, r.permit(principal), q, p)
 	if err != nil {
@@ -40,24 +40,24 @@ func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Reque
 				it.Target, it.Error = target, transfer.AsError(err)
 			}
 		}
-		if size += len(wire.Marshal(it)); size > maxLook || ctx.Err() != nil {
+		if size += len(wire.Marshal(it)); size > maxPreview || ctx.Err() != nil {
 			return items[:n], nil
 		}
 	}
 	return items, nil
 }
 
-// maxLook bounds the items of one answer, in bytes of JSON.
-const maxLook = 768 << 10
+// maxPreview bounds the items of one answer, in bytes of JSON.
+const maxPreview = 768 << 10
 
-// A landing is the destination of the items with one target, for a preview.
-type landing struct {
+// A previewTarget is the destination of the items with one target, for a preview.
+type previewTarget struct {
 	at  place.Landing
 	err *transfer.Error // why no item can land there
 }
 
 // previewed returns the destinations of a preview, by target. The error is the reason why no item would be sent.
-func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*landing, error) {
+func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*previewTarget, error) {
 	if err := mayAppend(at, &q.Options); err != nil {
 		return nil, err
 	}
@@ -74,14 +74,14 @@ func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.P
 	}
 
 	first := at.Land(place.LandConfig{Transfer: q.ID, May: may, Destination: to})
-	all := map[uint64]*landing{0: {at: first}}
+	all := map[uint64]*previewTarget{0: {at: first}}
 	for _, t := range p.Targets {
 		g, err := resolveTarget(at, may, t)
 		if err != nil {
 			return nil, err
 		}
 		o := t.Options.Or(q.Options)
-		all[t.N] = &landing{err: g.Error, at: first.At(place.Destination{Resolution: g.Resolved().Resolution, Dest: t.Dest, IfExists: o.IfExists})}
+		all[t.N] = &previewTarget{err: g.Error, at: first.At(place.Destination{Resolution: g.Resolved().Resolution, Dest: t.Dest, IfExists: o.IfExists})}
 	}
 	return all, nil
 }

@@ -39,8 +39,8 @@ func (r *releases) Release(_ context.Context, queue transfer.QueueName, id trans
 	return r.away
 }
 
-// Messages that a transfer could not release at its end are released once the queue manager is there; those of a transfer
-// that has not ended stay held.
+// Messages that a transfer could not release at its end are released once the queue manager is there; those of a
+// transfer that has not ended stay held.
 func TestHeldIsReleasedLater(t *testing.T) {
 	l, err := ledger.Open(t.TempDir(), ledger.Options{Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestHeldIsReleasedLater(t *testing.T) {
 	defer l.Close()
 	r := &releases{away: transfer.Errorf(transfer.KindNoManager, "it is away")}
 	from := placequeue.NewSource(func(string) placequeue.Reader { return r })
-	book := &heldBook{ledger: l, from: from, clock: clock.System}
+	book := &holds{ledger: l, from: from, clock: clock.System}
 	q := queueSource{from, book, nil, nil}
 	lives, ended := transfer.NewID(time.Now()), transfer.NewID(time.Now())
 	put := func(id transfer.ID, s transfer.State) {
@@ -143,7 +143,7 @@ type heldStory struct {
 	t *testing.T
 	l *ledger.Ledger
 	m *keptQueue
-	*heldBook
+	*holds
 }
 
 // tellHeld runs a story of an agent that holds messages.
@@ -156,7 +156,7 @@ func tellHeld(t *testing.T, story func(*heldStory)) {
 		}
 		defer l.Close()
 		m := &keptQueue{until: map[transfer.ID]time.Time{}}
-		story(&heldStory{t, l, m, &heldBook{ledger: l, from: placequeue.NewSource(func(string) placequeue.Reader { return m }), clock: clock.System}})
+		story(&heldStory{t, l, m, &holds{ledger: l, from: placequeue.NewSource(func(string) placequeue.Reader { return m }), clock: clock.System}})
 	})
 }
 
@@ -168,7 +168,7 @@ func (h *heldStory) begin(n int) (all []transfer.ID) {
 	}
 	slices.SortFunc(all, func(a, b transfer.ID) int { return strings.Compare(a.String(), b.String()) })
 	h.put(transfer.Running, all...)
-	q := queueSource{h.from, h.heldBook, nil, nil}
+	q := queueSource{h.from, h.holds, nil, nil}
 	for _, id := range all {
 		w := place.WalkRequest{Taker: id, Args: place.Args(false, transfer.Location{Place: transfer.Queues, Path: "queue:ORDERS"})}
 		if _, err := q.Walk(h.t.Context(), w, func(transfer.Item) error { return nil }); err != nil || !h.m.held(id) {
@@ -256,9 +256,9 @@ func TestHoldsOfAnAgentThatIsGoneEnd(t *testing.T) {
 // ended. Each begins behind the transfer that had to wait.
 func TestAPassOverHoldsIsBounded(t *testing.T) {
 	tellHeld(t, func(h *heldStory) {
-		all := h.begin(3*heldAsked + 1)
+		all := h.begin(3*holdsAsked + 1)
 		<-time.After(streams.HoldSpan / 2)
-		h.put(transfer.Failed, all[:heldAsked]...)
+		h.put(transfer.Failed, all[:holdsAsked]...)
 		h.m.away = true
 		h.runs(time.Minute, func() {})
 		if h.at != all[0].String() {
@@ -266,14 +266,14 @@ func TestAPassOverHoldsIsBounded(t *testing.T) {
 		}
 		h.m.away = false
 		h.runs(4*time.Minute, func() {
-			if asked := h.m.renewed + len(all) - len(h.m.until); asked%heldAsked != 0 && asked != len(all) {
+			if asked := h.m.renewed + len(all) - len(h.m.until); asked%holdsAsked != 0 && asked != len(all) {
 				h.t.Errorf("after a pass %d have been asked for", asked)
 			}
 		})
-		if h.m.renewed != len(all)-heldAsked || len(h.m.until) != h.m.renewed {
+		if h.m.renewed != len(all)-holdsAsked || len(h.m.until) != h.m.renewed {
 			h.t.Errorf("%d were renewed, and %d are held", h.m.renewed, len(h.m.until))
 		}
-		for _, id := range all[heldAsked:] {
+		for _, id := range all[holdsAsked:] {
 			if left := time.Until(h.m.until[id]); left < streams.HoldSpan-time.Hour {
 				h.t.Fatalf("messages are held for another %s", left)
 			}

@@ -13,12 +13,12 @@ import (
 )
 
 // A writer that waits for a place takes in the end of a checkpoint: the files of the checkpoint have places.
-func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
+func TestCheckpointEndsDuringAWaitForAnItemSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		w, _ := bare(ctx, 1, transfer.ID{1}, &ledger.Incoming{})
-		w.agent.Places.take(time.Now())
+		w.agent.ItemSlots.take(time.Now())
 		c := &file{begin: &wire.Begin{}, run: digest.NewRunning(digest.XXH3, nil), ended: true, summed: true, checking: true}
 		w.fin.files.held = []*file{c}
 		done := make(chan CheckpointResult, 1)
@@ -34,10 +34,10 @@ func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
 }
 
 // While a writer waits for a place, the source gets the decisions and the safe points.
-func TestNewsIsToldWhileAPlaceIsWaitedFor(t *testing.T) {
+func TestReportDuringAWaitForAnItemSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, said := bare(t.Context(), 1, transfer.ID{1}, &ledger.Incoming{State: transfer.Receiving})
-		w.agent.Places.take(time.Now())
+		w.agent.ItemSlots.take(time.Now())
 		said.news = true
 		took := make(chan bool)
 		go func() { took <- w.fin.takeOpen() }()
@@ -45,7 +45,7 @@ func TestNewsIsToldWhileAPlaceIsWaitedFor(t *testing.T) {
 		if said.told != 1 {
 			t.Errorf("while it waits it has told %d times", said.told)
 		}
-		w.agent.Places.give(time.Now())
+		w.agent.ItemSlots.give(time.Now())
 		if !<-took {
 			t.Error("it has no place")
 		}

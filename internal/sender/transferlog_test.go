@@ -12,10 +12,10 @@ import (
 )
 
 // The log of a transfer has one line for each event that an operator would ask about, for any number of attempts.
-func TestChronicle(t *testing.T) {
+func TestTransferLog(t *testing.T) {
 	var text bytes.Buffer
 	now := time.Unix(1000, 0)
-	c := chronicle{now: func() time.Time { return now }, log: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{
+	c := transferLog{now: func() time.Time { return now }, log: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}

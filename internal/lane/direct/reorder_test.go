@@ -17,7 +17,7 @@ import (
 func TestOrderPutsMessagesBackIntoSequence(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		o := &order{}
+		o := &reorderBuffer{}
 		for epoch := uint32(1); epoch <= 3; epoch++ {
 			seqs := r.Perm(50)
 			var got []uint64
@@ -38,7 +38,7 @@ func TestOrderPutsMessagesBackIntoSequence(t *testing.T) {
 }
 
 func TestOrderLetsGoOfWhatIsTooMuch(t *testing.T) {
-	o := &order{}
+	o := &reorderBuffer{}
 	var got []uint64
 	deliver := func(m []byte) { got = append(got, binary.BigEndian.Uint64(m)) }
 	big := make([]byte, 1<<20)

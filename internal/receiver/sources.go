@@ -11,13 +11,13 @@ import (
 // Bounds of one source agent, so that none keeps others out (INV-12). They are well above the needs of an agent that
 // keeps to Ferry's own limits.
 const (
-	maxOfSpeaker = 512  // transfers that have an actor, and that wait for a slot
-	maxTombs     = 1000 // tombstones that a run makes for a source
-	maxSleeping  = 4096 // transfers without data, kept on disk alone until their source is heard
+	maxOfSource   = 512  // transfers that have an actor, and that wait for a slot
+	maxTombstones = 1000 // tombstones that a run makes for a source
+	maxSleeping   = 4096 // transfers without data, kept on disk alone until their source is heard
 )
 
-// speakers is the state of a Receiver by source; r.mu guards it.
-type speakers struct {
+// sourceStates is the state of a Receiver by source; r.mu guards it.
+type sourceStates struct {
 	actors map[transfer.AgentName]int
 	// sleeping are transfers without an actor: they were accepted, no data has come, and the source is silent. The next
 	// OPEN wakes them.
@@ -30,13 +30,13 @@ type sleeper struct {
 	since time.Time // last contact with its source
 }
 
-func newSpeakers() speakers {
-	return speakers{actors: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}}
+func newSourceStates() sourceStates {
+	return sourceStates{actors: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}}
 }
 
 // full reports whether a source, or all sources together, have the most transfers allowed here.
 func (r *Receiver) full(from transfer.AgentName) bool {
-	return r.speakers.actors[from] >= maxOfSpeaker || len(r.actors) >= maxActors
+	return r.sources.actors[from] >= maxOfSource || len(r.actors) >= maxActors
 }
 
 // sleep records a transfer without data whose actor ends. If too many sleep, it forgets one: of the source with the
@@ -44,7 +44,7 @@ func (r *Receiver) full(from transfer.AgentName) bool {
 func (r *Receiver) sleep(a *incoming) {
 	now := r.cfg.Clock.Now()
 	r.mu.Lock()
-	r.speakers.sleeping[a.id] = sleeper{a.from, now.Add(-a.contact.silence(now))}
+	r.sources.sleeping[a.id] = sleeper{a.from, now.Add(-a.contact.silence(now))}
 	gone, from, ok := r.tooMany()
 	r.mu.Unlock()
 	if ok {
@@ -55,26 +55,26 @@ func (r *Receiver) sleep(a *incoming) {
 // tooMany returns the sleeper to forget; ok is false if there are not too many. r.mu is held.
 func (r *Receiver) tooMany() (gone transfer.ID, from transfer.AgentName, ok bool) {
 	count := map[transfer.AgentName]int{}
-	for _, s := range r.speakers.sleeping {
+	for _, s := range r.sources.sleeping {
 		if count[s.from]++; count[s.from] > count[from] {
 			from = s.from
 		}
 	}
 
-	if len(r.speakers.sleeping) <= maxSleeping && count[from] <= maxOfSpeaker {
+	if len(r.sources.sleeping) <= maxSleeping && count[from] <= maxOfSource {
 		return gone, from, false
 	}
 
 	var since time.Time
-	for id, s := range r.speakers.sleeping {
+	for id, s := range r.sources.sleeping {
 		if s.from == from && r.actors[id] == nil && (!ok || s.since.Before(since)) {
 			gone, since, ok = id, s.since, true
 		}
 	}
 
 	if ok {
-		delete(r.speakers.sleeping, gone)
-		r.speakers.leaving[gone] = true
+		delete(r.sources.sleeping, gone)
+		r.sources.leaving[gone] = true
 	}
 	return gone, from, ok
 }
@@ -84,7 +84,7 @@ func (r *Receiver) tooMany() (gone transfer.ID, from transfer.AgentName, ok bool
 func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	defer func() {
 		r.mu.Lock()
-		delete(r.speakers.leaving, id)
+		delete(r.sources.leaving, id)
 		r.mu.Unlock()
 	}()
 
@@ -111,7 +111,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 func (r *Receiver) wakeOverdue() error {
 	now := r.cfg.Clock.Now()
 	r.mu.Lock()
-	none := len(r.speakers.sleeping) == 0
+	none := len(r.sources.sleeping) == 0
 	r.mu.Unlock()
 	if none {
 		return nil
@@ -134,7 +134,7 @@ func (r *Receiver) wakeIfOverdue(rec *ledger.Incoming, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := rec.Request.ID
-	s, ok := r.speakers.sleeping[id]
+	s, ok := r.sources.sleeping[id]
 	if !ok || r.actors[id] != nil || now.Sub(s.since) <= rec.Deadline() || r.ctx.Err() != nil {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (r *Receiver) wakeIfOverdue(rec *ledger.Incoming, now time.Time) error {
 	}
 
 	a.contact.before = now.Sub(s.since)
-	delete(r.speakers.sleeping, id)
+	delete(r.sources.sleeping, id)
 	r.start(a)
 	return nil
 }

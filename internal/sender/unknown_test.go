@@ -11,7 +11,7 @@ import (
 
 // A transfer that the ledger never knew ends as lost. One that the ledger may have forgotten after its time does not
 // end a second time.
-func TestDisown(t *testing.T) {
+func TestEndUnknown(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	known := m.rec.read().Request.ID
 	if err := m.rec.update(nil, transfer.Negotiating, transfer.Running, transfer.Settling, transfer.Successful); err != nil {
@@ -26,7 +26,7 @@ func TestDisown(t *testing.T) {
 	}
 
 	notes := len(m.notes)
-	p, err := Disown(m.cfg, &Begun{ID: known, Destination: "BETA", Counts: transfer.Counts{Files: 1}})
+	p, err := EndUnknown(m.cfg, &Begun{ID: known, Destination: "BETA", Counts: transfer.Counts{Files: 1}})
 	if transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("a forgotten transfer is %+v, %v", p, err)
 	}
@@ -41,7 +41,7 @@ func TestDisown(t *testing.T) {
 		t.Errorf("a forgotten transfer has another end: %+v", rec)
 	}
 
-	p, err = Disown(m.cfg, &Begun{ID: transfer.NewID(m.clock.now.Add(time.Minute)), Destination: "BETA", Counts: transfer.Counts{Files: 1}})
+	p, err = EndUnknown(m.cfg, &Begun{ID: transfer.NewID(m.clock.now.Add(time.Minute)), Destination: "BETA", Counts: transfer.Counts{Files: 1}})
 	if err != nil || p.State != transfer.Partial || p.Reason.Kind != transfer.KindLost {
 		t.Errorf("an unknown transfer is %+v, %v", p, err)
 	}

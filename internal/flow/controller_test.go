@@ -9,7 +9,7 @@ import (
 // back, with half a round trip each way.
 type wireline struct {
 	t     *testing.T
-	line  *Line
+	line  *Controller
 	rate  float64 // bytes a second
 	trip  time.Duration
 	now   time.Time
@@ -47,7 +47,7 @@ type flight struct {
 const clockApart = -7 * time.Hour
 
 func newWireline(t *testing.T, rate float64, trip time.Duration) *wireline {
-	return &wireline{t: t, line: &Line{}, rate: rate, trip: trip, now: time.Unix(1e9, 0)}
+	return &wireline{t: t, line: &Controller{}, rate: rate, trip: trip, now: time.Unix(1e9, 0)}
 }
 
 func (w *wireline) join(bytes int64) *flight {
@@ -68,14 +68,14 @@ func (w *wireline) run(limit time.Duration, flights ...*flight) {
 		}
 		if len(w.acks) == 0 {
 			waits := false
-			for _, f := range flights { // they check again when a sign of life is due
+			for _, f := range flights { // they check again when a keepalive is due
 				f.woken = f.left > 0
 				waits = waits || f.woken
 			}
 			if !waits {
 				return
 			}
-			w.now = w.now.Add(w.line.Beat())
+			w.now = w.now.Add(w.line.KeepaliveInterval())
 			continue
 		}
 		a := w.acks[0]
@@ -114,7 +114,7 @@ func (w *wireline) push(f *flight) {
 			w.acks = append(w.acks, ack{w.free.Add(w.trip + w.back), w.free.Add(w.trip / 2), f, f.seq, f.hangs})
 		}
 		if w.known {
-			w.most = max(w.most, w.line.under)
+			w.most = max(w.most, w.line.inFlight)
 		}
 	}
 	w.known = w.known || w.line.rate > 0
@@ -122,7 +122,7 @@ func (w *wireline) push(f *flight) {
 
 // On a link of any speed the bytes take about the necessary time. In-flight data is worth at most two seconds, 16 KiB
 // on the slowest link.
-func TestLineFollowsTheRate(t *testing.T) {
+func TestControllerFollowsTheRate(t *testing.T) {
 	for _, rate := range []float64{8e3, 16e3, 125e3, 1.25e6, 125e6} {
 		for _, trip := range []time.Duration{100 * time.Microsecond, 20 * time.Millisecond, 300 * time.Millisecond} {
 			w := newWireline(t, rate, trip)
@@ -133,7 +133,7 @@ func TestLineFollowsTheRate(t *testing.T) {
 			if took := w.now.Sub(start); took > 32*time.Second+10*trip {
 				t.Errorf("%.0f B/s, %s: 30 s of bytes take %s", rate, trip, took)
 			}
-			if most := max(2*rate, lineLeast+paceLeast); float64(w.most) > most {
+			if most := max(2*rate, minWindow+minPace); float64(w.most) > most {
 				t.Errorf("%.0f B/s, %s: %d bytes were under way", rate, trip, w.most)
 			}
 		}
@@ -141,7 +141,7 @@ func TestLineFollowsTheRate(t *testing.T) {
 }
 
 // If other data fills the way back, acknowledgements are late. The way there is as fast as before, and is used.
-func TestLineWithLateAcknowledgements(t *testing.T) {
+func TestControllerWithLateAcknowledgements(t *testing.T) {
 	for _, rate := range []float64{8e3, 16e3, 125e3, 1.25e6} {
 		for _, back := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
 			w := newWireline(t, rate, 20*time.Millisecond)
@@ -152,7 +152,7 @@ func TestLineWithLateAcknowledgements(t *testing.T) {
 			if took := w.now.Sub(start); took > 33*time.Second+back {
 				t.Errorf("%.0f B/s, acknowledgements %s late: 30 s of bytes take %s", rate, back, took)
 			}
-			if most := max(3*rate, lineLeast+paceLeast); float64(w.most) > most {
+			if most := max(3*rate, minWindow+minPace); float64(w.most) > most {
 				t.Errorf("%.0f B/s, acknowledgements %s late: %d bytes were under way", rate, back, w.most)
 			}
 		}
@@ -161,7 +161,7 @@ func TestLineWithLateAcknowledgements(t *testing.T) {
 
 // A line measured as fast is found to be slow, also if a transfer has much less to send than the line allowed: its
 // messages wait on the way.
-func TestLineThatIsSlowerThanWhatComes(t *testing.T) {
+func TestLinkSlowerThanTheData(t *testing.T) {
 	w := newWireline(t, 100e6, time.Millisecond)
 	w.run(time.Hour, w.join(400e6))
 	w.rate = 125e3
@@ -174,7 +174,7 @@ func TestLineThatIsSlowerThanWhatComes(t *testing.T) {
 			w.acks = w.acks[1:]
 			a.f.Acked(a.seq, a.there.Add(clockApart), a.at)
 		}
-		most = max(most, w.line.under)
+		most = max(most, w.line.inFlight)
 	}
 	if limit := int64(4 * w.rate); most > limit {
 		t.Errorf("%d bytes were under way; %d may be", most, limit)
@@ -182,7 +182,7 @@ func TestLineThatIsSlowerThanWhatComes(t *testing.T) {
 }
 
 // Transfers on one line get equal shares of it. All together have no more in flight than one.
-func TestLineIsShared(t *testing.T) {
+func TestControllerIsShared(t *testing.T) {
 	w := newWireline(t, 64e3, 50*time.Millisecond)
 	var all []*flight
 	for range 25 {
@@ -211,7 +211,7 @@ func TestLineIsShared(t *testing.T) {
 }
 
 // A change of the link to slower or faster is noticed while it is used.
-func TestLineFollowsDownAndUp(t *testing.T) {
+func TestControllerFollowsDownAndUp(t *testing.T) {
 	w := newWireline(t, 1e6, 10*time.Millisecond)
 	w.run(time.Hour, w.join(20e6))
 	before := w.line.Pace()
@@ -229,7 +229,7 @@ func TestLineFollowsDownAndUp(t *testing.T) {
 }
 
 // One transfer with a destination that processes nothing does not block the others.
-func TestLineIsNotHeldByOne(t *testing.T) {
+func TestOneTransferDoesNotBlockTheLink(t *testing.T) {
 	w := newWireline(t, 64e3, 10*time.Millisecond)
 	w.run(time.Hour, w.join(640e3))
 	stuck, f := w.join(128e3), w.join(640e3) // 128 kB: its credit
@@ -254,12 +254,12 @@ func TestLineIsNotHeldByOne(t *testing.T) {
 
 // On a fast link the other side counts as silent after 6 s, also while other transfers are acknowledged. So lost data
 // is sent again within 10 s of any pause.
-func TestLineOverdue(t *testing.T) {
+func TestOverdue(t *testing.T) {
 	for _, c := range []struct {
 		others       bool
 		before, then time.Duration
 	}{{false, 5900 * time.Millisecond, 6200 * time.Millisecond}, {true, 5900 * time.Millisecond, 6500 * time.Millisecond}} {
-		l := &Line{}
+		l := &Controller{}
 		start := time.Unix(1e9, 0)
 		lost, other := l.Join(func() {}), l.Join(func() {})
 		other.Send(1, 100, start)
@@ -277,37 +277,37 @@ func TestLineOverdue(t *testing.T) {
 	}
 }
 
-// Signs of life of many transfers leave room for the data.
-func TestLineBeat(t *testing.T) {
+// Keepalives of many transfers leave room for the data.
+func TestKeepaliveInterval(t *testing.T) {
 	w := newWireline(t, 8e3, 10*time.Millisecond)
 	one := w.join(100e3)
 	w.run(time.Hour, one)
-	if d := w.line.Beat(); d != beatFirst {
+	if d := w.line.KeepaliveInterval(); d != keepaliveFirst {
 		t.Errorf("one transfer says every %s that it lives", d)
 	}
 	w.line.rate = 9 // measured while the other side stood still
-	if d := w.line.Beat(); d != beatFirst {
-		t.Errorf("a transfer with a destination that stood still sends a sign of life every %s", d)
+	if d := w.line.KeepaliveInterval(); d != keepaliveFirst {
+		t.Errorf("a transfer with a destination that stood still sends a keepalive every %s", d)
 	}
 	w.line.rate = 8e3
 	var more []*flight
 	for range 24 {
 		more = append(more, w.join(1))
 	}
-	if d := w.line.Beat(); d != beatMost {
+	if d := w.line.KeepaliveInterval(); d != keepaliveMost {
 		t.Errorf("25 transfers on 64 kbit/s say every %s that they live", d)
 	}
 	for _, f := range more {
 		f.Leave()
 	}
-	if d := w.line.Beat(); d != beatFirst {
+	if d := w.line.KeepaliveInterval(); d != keepaliveFirst {
 		t.Errorf("when 24 of 25 have left, it is every %s", d)
 	}
 }
 
 // A flight that leaves wakes the next one, from any place in the queue.
-func TestLineLeave(t *testing.T) {
-	l := &Line{}
+func TestLeave(t *testing.T) {
+	l := &Controller{}
 	now := time.Unix(1e9, 0)
 	woken := map[string]int{}
 	join := func(name string) *Flight { return l.Join(func() { woken[name]++ }) }
@@ -315,7 +315,7 @@ func TestLineLeave(t *testing.T) {
 	if !a.May(now) {
 		t.Fatal("the first may not send")
 	}
-	a.Send(1, lineLeast, now)
+	a.Send(1, minWindow, now)
 	if b.May(now) || c.May(now) || b.May(now) {
 		t.Fatal("there is no room for two more")
 	}
@@ -327,21 +327,21 @@ func TestLineLeave(t *testing.T) {
 	if woken["c"] == 0 || !c.May(now) {
 		t.Errorf("woken: %v", woken)
 	}
-	if l.under != 0 || len(l.waiting) != 0 {
-		t.Errorf("%d bytes under way, %d wait", l.under, len(l.waiting))
+	if l.inFlight != 0 || len(l.waiting) != 0 {
+		t.Errorf("%d bytes under way, %d wait", l.inFlight, len(l.waiting))
 	}
 }
 
-// On a slow link signs of life are rare. But the flight asks for the acknowledgement of the first overdue message at
+// On a slow link keepalives are rare. But the flight asks for the acknowledgement of the first overdue message at
 // once, and once.
-func TestLineAsksAboutWhatIsOverdue(t *testing.T) {
+func TestControllerProbesOverdueMessages(t *testing.T) {
 	w := newWireline(t, 8e3, 10*time.Millisecond)
 	one := w.join(100e3)
 	w.run(time.Hour, one)
 	for range 24 {
 		w.join(1)
 	}
-	beat := w.line.Beat()
+	beat := w.line.KeepaliveInterval()
 	if d := one.Quiet(w.now, w.now); d != beat {
 		t.Fatalf("with nothing under way it may be quiet for %s, not %s", d, beat)
 	}
@@ -349,7 +349,7 @@ func TestLineAsksAboutWhatIsOverdue(t *testing.T) {
 	one.Send(1000, 500, start)
 	one.Out(start)
 	due := one.Quiet(start, start)
-	if due >= beat || due < patienceLeast {
+	if due >= beat || due < ackTimeLeast {
 		t.Fatalf("with a message under way it may be quiet for %s", due)
 	}
 	now := start.Add(due)
@@ -366,7 +366,7 @@ func TestLineAsksAboutWhatIsOverdue(t *testing.T) {
 
 // A link that buffers some bytes before its rate takes effect does not count as fast. The in-flight data is at most
 // twice the buffered bytes, two seconds of the rate, and two messages.
-func TestLineDoesNotBelieveABurst(t *testing.T) {
+func TestBurstDoesNotRaiseTheWindow(t *testing.T) {
 	for _, burst := range []int64{4 << 10, 32 << 10, 128 << 10} {
 		for _, rate := range []float64{8e3, 16e3, 64e3, 250e3} {
 			w := newWireline(t, rate, time.Millisecond)
@@ -378,19 +378,19 @@ func TestLineDoesNotBelieveABurst(t *testing.T) {
 			if took := w.now.Sub(start); took > 22*time.Second {
 				t.Errorf("%.0f B/s after %d bytes at once: 20 s of bytes take %s", rate, burst, took)
 			}
-			if most := 2*burst + int64(2*rate) + 2*paceLeast; w.most > most {
+			if most := 2*burst + int64(2*rate) + 2*minPace; w.most > most {
 				t.Errorf("%.0f B/s after %d bytes at once: %d bytes were under way; %d may be", rate, burst, w.most, most)
 			}
-			if w.silence > patienceLeast {
+			if w.silence > ackTimeLeast {
 				t.Errorf("%.0f B/s after %d bytes at once: nothing was acknowledged for %s", rate, burst, w.silence)
 			}
 		}
 	}
 }
 
-// While bytes arrive on the link, or the other side sends signs of life, no transfer on it counts as silent, and no
+// While bytes arrive on the link, or the other side sends keepalives, no transfer on it counts as silent, and no
 // more data is sent. Without both, the transfer counts as silent.
-func TestLineThatCarriesIsNotSilent(t *testing.T) {
+func TestActiveLinkIsNotSilent(t *testing.T) {
 	w := newWireline(t, 250e3, 10*time.Millisecond)
 	w.run(time.Hour, w.join(2500e3))
 	one, two := w.join(1), w.join(1)
@@ -399,18 +399,18 @@ func TestLineThatCarriesIsNotSilent(t *testing.T) {
 		one.Send(seq, w.line.Pace(), w.now)
 		one.Out(w.now)
 	}
-	under := w.line.under
+	under := w.line.inFlight
 	for after := time.Duration(0); after < 30*time.Second; after += time.Second {
 		now := start.Add(after)
 		if one.Overdue(start, now) || two.Overdue(start, now) {
 			t.Fatalf("after %s on a line that carries a transfer is taken for silent", after)
 		}
-		if two.May(now) || w.line.under != under {
+		if two.May(now) || w.line.inFlight != under {
 			t.Fatalf("after %s more is put on a line that has %d bytes to carry", after, under)
 		}
-		w.line.Carries(now)
+		w.line.NoteActivity(now)
 	}
-	if now := start.Add(29*time.Second + patienceMost + time.Millisecond); !one.Overdue(start, now) {
+	if now := start.Add(29*time.Second + ackTimeMost + time.Millisecond); !one.Overdue(start, now) {
 		t.Error("on a line that carries nothing any more the transfer is not taken for silent")
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A heldBook is the ledger's list of the transfers that messages may be held for, with their queues. The holds of a
+// holds is the ledger's list of the transfers that messages may be held for, with their queues. The holds of a
 // transfer that lives are renewed before they end. Messages that a transfer does not release at its end, since its
 // queue manager is away or its agent stops, are released later.
-type heldBook struct {
+type holds struct {
 	ledger *ledger.Ledger
 	from   *placequeue.Source
 	clock  clock.Clock
@@ -28,44 +28,44 @@ type heldBook struct {
 
 // Limits of one pass.
 const (
-	heldLooked = 1000 // transfers that it looks at
-	heldAsked  = 100  // of them, that it asks the queue manager for
+	holdsLooked = 1000 // transfers that it looks at
+	holdsAsked  = 100  // of them, that it asks the queue manager for
 )
 
-// heldVersion is the version of a heldRecord.
-const heldVersion = 1
+// holdVersion is the version of a holdRecord.
+const holdVersion = 1
 
-// A heldRecord says where messages may be held for a transfer.
-type heldRecord struct {
+// A holdRecord says where messages may be held for a transfer.
+type holdRecord struct {
 	V      int             `json:"v"`
 	Queues []transfer.Path `json:"queues"`
 	Held   time.Time       `json:"held"` // all holds were made, or renewed, at this time or later
 }
 
 // due reports whether half of the span of a hold has passed, or the clock was put back.
-func (r *heldRecord) due(now time.Time) bool {
+func (r *holdRecord) due(now time.Time) bool {
 	since := now.Sub(r.Held)
 	return since < 0 || since >= streams.HoldSpan/2
 }
 
-func (h *heldBook) namespace(t *ledger.Tx) ledger.Namespace { return ledger.NamespaceOf(t, "held") }
+func (h *holds) namespace(t *ledger.Tx) ledger.Namespace { return ledger.NamespaceOf(t, "held") }
 
-func (h *heldBook) get(t *ledger.Tx, id transfer.ID) (r heldRecord, err error) {
+func (h *holds) get(t *ledger.Tx, id transfer.ID) (r holdRecord, err error) {
 	if b := h.namespace(t).Get(id.String()); b != nil {
-		return readHeld(b)
+		return readHold(b)
 	}
 	return r, nil
 }
 
-func readHeld(b []byte) (r heldRecord, err error) {
-	if json.Unmarshal(b, &r) != nil || r.V != heldVersion {
+func readHold(b []byte) (r holdRecord, err error) {
+	if json.Unmarshal(b, &r) != nil || r.V != holdVersion {
 		return r, transfer.Errorf(transfer.KindVersion, "the ledger's record of held messages is in a format that is not known")
 	}
 	return r, nil
 }
 
-func (h *heldBook) put(t *ledger.Tx, id transfer.ID, r heldRecord) error {
-	r.V = heldVersion
+func (h *holds) put(t *ledger.Tx, id transfer.ID, r holdRecord) error {
+	r.V = holdVersion
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -74,13 +74,13 @@ func (h *heldBook) put(t *ledger.Tx, id transfer.ID, r heldRecord) error {
 }
 
 // queues are the paths of the queues that messages may be held in for a transfer.
-func (h *heldBook) queues(id transfer.ID) ([]transfer.Path, error) {
-	r, err := ledger.Read(h.ledger, func(t *ledger.Tx) (heldRecord, error) { return h.get(t, id) })
+func (h *holds) queues(id transfer.ID) ([]transfer.Path, error) {
+	r, err := ledger.Read(h.ledger, func(t *ledger.Tx) (holdRecord, error) { return h.get(t, id) })
 	return r.Queues, err
 }
 
 // note writes down that messages of a walk's queues are going to be held for its Taker.
-func (h *heldBook) note(w *place.WalkRequest) error {
+func (h *holds) note(w *place.WalkRequest) error {
 	all, err := h.queues(w.Taker)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (h *heldBook) note(w *place.WalkRequest) error {
 
 // release ends that messages are held for a transfer. After an error that does not wait it is not tried again: holds
 // end by themselves.
-func (h *heldBook) release(id transfer.ID) error {
+func (h *holds) release(id transfer.ID) error {
 	all, err := h.queues(id)
 	if len(all) == 0 && err == nil {
 		return nil
@@ -128,7 +128,7 @@ func (h *heldBook) release(id transfer.ID) error {
 }
 
 // renew renews the holds of a transfer for another span.
-func (h *heldBook) renew(id transfer.ID) error {
+func (h *holds) renew(id transfer.ID) error {
 	all, err := h.queues(id)
 	now := h.clock.Now()
 	if err == nil {
@@ -149,7 +149,7 @@ func (h *heldBook) renew(id transfer.ID) error {
 
 // pass renews the holds of transfers that live, and releases messages that are still held for transfers that have
 // ended, until one must wait. Its work is bounded, and the next pass begins behind the transfer where it ends.
-func (h *heldBook) pass() error {
+func (h *holds) pass() error {
 	type task struct {
 		id transfer.ID
 		do func(transfer.ID) error
@@ -160,7 +160,7 @@ func (h *heldBook) pass() error {
 	err := h.ledger.View(func(t *ledger.Tx) error {
 		looked := 0
 		for key, value := range h.round(t) {
-			if looked == heldLooked || len(tasks) == heldAsked {
+			if looked == holdsLooked || len(tasks) == holdsAsked {
 				return nil
 			}
 			looked++
@@ -178,7 +178,7 @@ func (h *heldBook) pass() error {
 				tasks = append(tasks, task{id, h.release})
 				continue
 			}
-			r, err := readHeld(value)
+			r, err := readHold(value)
 			if err != nil {
 				wrong = errors.Join(wrong, err)
 			} else if r.due(now) {
@@ -201,7 +201,7 @@ func (h *heldBook) pass() error {
 }
 
 // round returns all records, from the one behind the last pass on.
-func (h *heldBook) round(t *ledger.Tx) iter.Seq2[string, []byte] {
+func (h *holds) round(t *ledger.Tx) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for key, value := range h.namespace(t).All("", h.at) {
 			if !yield(key, value) {
@@ -219,7 +219,7 @@ func (h *heldBook) round(t *ledger.Tx) iter.Seq2[string, []byte] {
 // Walk is that of the queues. Their names are written down before messages are held.
 func (q queueSource) Walk(ctx context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	if !w.Taker.IsZero() {
-		if err := q.held.note(&w); err != nil {
+		if err := q.holds.note(&w); err != nil {
 			return 0, err
 		}
 	}
@@ -227,4 +227,4 @@ func (q queueSource) Walk(ctx context.Context, w place.WalkRequest, emit func(tr
 }
 
 // Release ends that messages are held for a transfer.
-func (q queueSource) Release(id transfer.ID, _ []transfer.Path) error { return q.held.release(id) }
+func (q queueSource) Release(id transfer.ID, _ []transfer.Path) error { return q.holds.release(id) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A signer is a transfer that sends a sign of life when it is due.
+// A signer is a transfer that sends a keepalive when it is due.
 type signer struct {
 	*Flight
 	seq  uint64
@@ -18,13 +18,13 @@ func (s *signer) sign(now time.Time) {
 	s.Send(s.seq, 110, now)
 	s.Out(now)
 	s.Acked(s.seq, time.Time{}, now)
-	s.line.rate, s.line.trip = lineSlowest, time.Second // an answer without a delay would change them
+	s.controller.rate, s.controller.trip = slowestLink, time.Second // an answer without a delay would change them
 	s.last = now
 }
 
-// On 64 kbit/s, 25 waiting transfers send one sign of life a second in all, with or without data of one of them. None
+// On 64 kbit/s, 25 waiting transfers send one keepalive a second in all, with or without data of one of them. None
 // is silent for longer than 24 s. The link is silent for at most 8 s. Each of three transfers sends one every 4 s.
-func TestSignsOfLifeOfManyTransfers(t *testing.T) {
+func TestKeepalivesOfManyTransfers(t *testing.T) {
 	const seconds = 240
 	for _, c := range []struct {
 		name      string
@@ -38,7 +38,7 @@ func TestSignsOfLifeOfManyTransfers(t *testing.T) {
 		{"three transfers, data beside them", 3, true, 2 * seconds / 4, 4 * time.Second},
 		{"three transfers, no data", 3, false, 3 * seconds / 4, 4 * time.Second},
 	} {
-		l := &Line{rate: lineSlowest}
+		l := &Controller{rate: slowestLink}
 		start := time.Unix(1e9, 0)
 		all := make([]*signer, c.transfers)
 		for n := range all {
@@ -60,12 +60,12 @@ func TestSignsOfLifeOfManyTransfers(t *testing.T) {
 			}
 		}
 		if signs > c.signs {
-			t.Errorf("%s: %d signs of life in %d s; at most %d are needed", c.name, signs, seconds, c.signs)
+			t.Errorf("%s: %d keepalives in %d s; at most %d are needed", c.name, signs, seconds, c.signs)
 		}
 		if longest > c.longest {
 			t.Errorf("%s: a transfer was silent for %s", c.name, longest)
 		}
-		if !c.data && silent > beatMost {
+		if !c.data && silent > keepaliveMost {
 			t.Errorf("%s: the line was silent for %s", c.name, silent)
 		}
 	}
@@ -74,7 +74,7 @@ func TestSignsOfLifeOfManyTransfers(t *testing.T) {
 // If messages of 25 transfers take long on the link, one of the transfers says every 8 s beside the data that the
 // source lives. Each of them does so if its own message takes 24 s.
 func TestOneTransferSaysThatTheSourceLives(t *testing.T) {
-	l := &Line{rate: lineSlowest}
+	l := &Controller{rate: slowestLink}
 	start := time.Unix(1e9, 0)
 	var all []*Flight
 	said := map[*Flight]int{}
@@ -87,7 +87,7 @@ func TestOneTransferSaysThatTheSourceLives(t *testing.T) {
 	sum := 0
 	for after := time.Second; after <= 23*time.Second; after += time.Second {
 		for _, f := range all {
-			if f.Lives(start.Add(after)) {
+			if f.KeepaliveDue(start.Add(after)) {
 				sum++
 			}
 		}
@@ -97,7 +97,7 @@ func TestOneTransferSaysThatTheSourceLives(t *testing.T) {
 	}
 	for after := 24 * time.Second; after <= 48*time.Second; after += time.Second {
 		for _, f := range all {
-			if f.Lives(start.Add(after)) {
+			if f.KeepaliveDue(start.Add(after)) {
 				said[f]++
 			}
 		}

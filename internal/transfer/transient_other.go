@@ -2,6 +2,6 @@
 
 package transfer
 
-var passingHere []error
+var transientHere []error
 
 func isTooMany(error) bool { return false }

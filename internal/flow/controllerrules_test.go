@@ -21,15 +21,15 @@ func leaves(f *Flight, seq uint64, size int64, now time.Time) (ask bool) {
 func fill(f *Flight, seq uint64, now time.Time) uint64 {
 	for f.May(now) {
 		seq++
-		leaves(f, seq, f.line.Pace(), now)
+		leaves(f, seq, f.controller.Pace(), now)
 	}
 	return seq
 }
 
 // Quick acknowledgements of small messages prove a rate, and not that the link carries more at once. The limit of
 // in-flight bytes may grow by the bytes acknowledged while it was the bottleneck, up to a second of the rate.
-func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
-	l := &Line{}
+func TestWindowGrowsByAcknowledgedBytes(t *testing.T) {
+	l := &Controller{}
 	f := l.Join(func() {})
 	seq, now := uint64(0), lineStart
 	for range 1000 {
@@ -38,13 +38,13 @@ func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
 		now = now.Add(time.Millisecond)
 		f.Acked(seq, time.Time{}, now)
 	}
-	if n := l.window(); n != lineLeast {
-		t.Errorf("after small messages %d bytes may be under way, not %d", n, lineLeast)
+	if n := l.window(); n != minWindow {
+		t.Errorf("after small messages %d bytes may be under way, not %d", n, minWindow)
 	}
 
-	for n := int64(lineLeast); n < 256<<10; {
+	for n := int64(minWindow); n < 256<<10; {
 		seq = fill(f, seq, now)
-		under := l.under
+		under := l.inFlight
 		now = now.Add(time.Millisecond)
 		f.Acked(seq, time.Time{}, now)
 		if w := l.window(); w <= n || w > n+under {
@@ -55,16 +55,16 @@ func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
 
 	w := newWireline(t, 64e3, 10*time.Millisecond)
 	w.run(time.Hour, w.join(640e3))
-	if most := w.line.worth(w.line.rate); w.line.proven > most+most/paceShare {
-		t.Errorf("on a line of 64 kB/s %d bytes are taken for proven", w.line.proven)
+	if most := w.line.bytesAt(w.line.rate); w.line.provenWindow > most+most/windowMessages {
+		t.Errorf("on a line of 64 kB/s %d bytes are taken for proven", w.line.provenWindow)
 	}
 }
 
 // A message that others passed long ago proves nothing by its late acknowledgement.
-func TestLineLearnsNothingFromALateMessage(t *testing.T) {
-	l := &Line{}
+func TestLateMessageIsNoSample(t *testing.T) {
+	l := &Controller{}
 	f, other := l.Join(func() {}), l.Join(func() {})
-	leaves(f, 1, paceLeast, lineStart)
+	leaves(f, 1, minPace, lineStart)
 	for n := range 8 {
 		sent := at(time.Duration(n+1) * time.Millisecond)
 		leaves(other, uint64(n+1), 100, sent)
@@ -72,18 +72,18 @@ func TestLineLearnsNothingFromALateMessage(t *testing.T) {
 	}
 	f.May(at(3 * time.Second))
 	f.Acked(1, time.Time{}, at(3*time.Second))
-	if l.proven != 0 {
-		t.Errorf("%d bytes are taken for proven", l.proven)
+	if l.provenWindow != 0 {
+		t.Errorf("%d bytes are taken for proven", l.provenWindow)
 	}
 }
 
 // A full line with a lower rate of acknowledgements has at most two seconds of that rate in flight from then on.
-func TestLineIsBoundedBySlowSample(t *testing.T) {
+func TestSlowSampleBoundsTheWindow(t *testing.T) {
 	w := newWireline(t, 1e6, 10*time.Millisecond)
 	w.run(time.Hour, w.join(20e6))
 	f := w.line.Join(func() {})
 	seq := fill(f, 0, w.now)
-	bytes := w.line.under
+	bytes := w.line.inFlight
 	f.Acked(seq, time.Time{}, w.now.Add(time.Duration(float64(bytes)/50e3*float64(time.Second))))
 	if n := w.line.window(); n < 99e3 || n > 101e3 {
 		t.Errorf("after a sample of 50 kB/s %d bytes may be under way", n)
@@ -92,7 +92,7 @@ func TestLineIsBoundedBySlowSample(t *testing.T) {
 
 // A message counts as in flight until one of three events: it has arrived, others have passed it 2 s ago, or the line
 // is silent for as long as an acknowledgement may take.
-func TestLineCountsWhatIsOnIt(t *testing.T) {
+func TestControllerCountsInFlightBytes(t *testing.T) {
 	const size = 1000
 	for _, c := range []struct {
 		name   string
@@ -105,11 +105,11 @@ func TestLineCountsWhatIsOnIt(t *testing.T) {
 		{"it has arrived", func(f, _ *Flight) { f.Arrived(7, at(time.Second)) }, time.Second, false},
 		{"another transfer has passed it a second ago", passes, time.Second, true},
 		{"another transfer has passed it 2 s ago", passes, 2200 * time.Millisecond, false},
-		{"an earlier one of another transfer is acknowledged, and the line carries", func(f, other *Flight) { f.line.Carries(at(59 * time.Second)) }, time.Minute, true},
+		{"an earlier one of another transfer is acknowledged, and the line carries", func(f, other *Flight) { f.controller.NoteActivity(at(59 * time.Second)) }, time.Minute, true},
 		{"the line is silent for less than an acknowledgement may take", func(f, _ *Flight) {}, 6900 * time.Millisecond, true},
 		{"the line is silent for longer", func(f, _ *Flight) {}, 7100 * time.Millisecond, false},
 	} {
-		l := &Line{}
+		l := &Controller{}
 		f, other := l.Join(func() {}), l.Join(func() {})
 		l.heard = lineStart
 		leaves(f, 7, size, lineStart)
@@ -117,7 +117,7 @@ func TestLineCountsWhatIsOnIt(t *testing.T) {
 		l.mu.Lock()
 		l.age(at(c.now))
 		l.mu.Unlock()
-		if counts := l.under >= size; counts != c.counts {
+		if counts := l.inFlight >= size; counts != c.counts {
 			t.Errorf("%s: after %s it counts as under way: %v", c.name, c.now, counts)
 		}
 	}
@@ -131,20 +131,20 @@ func passes(_, other *Flight) {
 
 // An acknowledgement may take 3 s and two round trips until the flight asks for it. After 3 s more, 8 s in all at most,
 // the other side counts as silent. An unknown round trip counts as 2 s.
-func TestLinePatience(t *testing.T) {
+func TestAckTime(t *testing.T) {
 	for _, c := range []struct{ trip, question, silent time.Duration }{
 		{0, 7 * time.Second, 8 * time.Second},
 		{10 * time.Millisecond, 3020 * time.Millisecond, 6020 * time.Millisecond},
 		{500 * time.Millisecond, 4 * time.Second, 7 * time.Second},
 		{5 * time.Second, 8 * time.Second, 8 * time.Second},
 	} {
-		l := &Line{trip: c.trip, rate: lineSlowest}
+		l := &Controller{trip: c.trip, rate: slowestLink}
 		f := l.Join(func() {})
-		for range 24 { // signs of life are rare
+		for range 24 { // keepalives are rare
 			l.Join(func() {})
 		}
 		leaves(f, 1, 1000, lineStart)
-		if d := f.Quiet(lineStart, lineStart); d != min(c.question+1, beatMost) {
+		if d := f.Quiet(lineStart, lineStart); d != min(c.question+1, keepaliveMost) {
 			t.Errorf("round trip %s: the question comes after %s, not %s", c.trip, d, c.question)
 		}
 		if f.Overdue(lineStart, at(c.silent)) || !f.Overdue(lineStart, at(c.silent+1)) {
@@ -155,7 +155,7 @@ func TestLinePatience(t *testing.T) {
 
 // The other side is not silent in these cases: it sends anything to this transfer, it acknowledges a message of another
 // one, it has a message that it has not processed, or the lane has not accepted the message yet.
-func TestLineIsNotSilent(t *testing.T) {
+func TestLinkIsNotSilent(t *testing.T) {
 	const late = 20 * time.Second
 	for _, c := range []struct {
 		name   string
@@ -169,7 +169,7 @@ func TestLineIsNotSilent(t *testing.T) {
 		{"a message has arrived", 0, func(f, _ *Flight) { f.Out(at(time.Second)); f.Arrived(1, at(late-time.Second)) }, false},
 		{"the lane has not taken the message", 0, func(f, _ *Flight) {}, false},
 	} {
-		l := &Line{trip: time.Millisecond}
+		l := &Controller{trip: time.Millisecond}
 		f, other := l.Join(func() {}), l.Join(func() {})
 		leaves(other, 1, 100, lineStart)
 		f.Send(1, 100, at(time.Second))
@@ -181,15 +181,15 @@ func TestLineIsNotSilent(t *testing.T) {
 }
 
 // A measured rate holds for 10 s without a message. After that the speed of the line is unknown.
-func TestLineForgetsWhatIsOld(t *testing.T) {
-	for pause, kept := range map[time.Duration]bool{lineStale - time.Second: true, lineStale + time.Second: false} {
+func TestControllerDropsOldMeasurements(t *testing.T) {
+	for pause, kept := range map[time.Duration]bool{staleAfter - time.Second: true, staleAfter + time.Second: false} {
 		w := newWireline(t, 1e6, 10*time.Millisecond)
 		w.run(time.Hour, w.join(20e6))
 		f := w.line.Join(func() {})
 		now := w.now.Add(pause)
 		leaves(f, 1, 1000, now)
 		f.Acked(1, time.Time{}, now.Add(time.Microsecond))
-		if is := w.line.window() > lineLeast; is != kept {
+		if is := w.line.window() > minWindow; is != kept {
 			t.Errorf("after a pause of %s %d bytes may be under way", pause, w.line.window())
 		}
 	}
@@ -197,15 +197,15 @@ func TestLineForgetsWhatIsOld(t *testing.T) {
 
 // A message asks for an acknowledgement after a full pace of bytes without one, and when the line has no room for
 // another message. A message that does not fit waits.
-func TestLineAsksInTime(t *testing.T) {
-	l := &Line{}
+func TestControllerAsksInTime(t *testing.T) {
+	l := &Controller{}
 	f := l.Join(func() {})
 	for n, c := range []struct {
 		size int64
 		ask  bool
 	}{{1000, false}, {3096, true}, {4000, false}, {96, true}, {4095, false}, {4, true}} {
 		if !f.May(lineStart) {
-			t.Fatalf("message %d has no room, and %d bytes are under way", n+1, l.under)
+			t.Fatalf("message %d has no room, and %d bytes are under way", n+1, l.inFlight)
 		}
 		if ask := leaves(f, uint64(n+1), c.size, lineStart); ask != c.ask {
 			t.Errorf("message %d, of %d bytes, asks for an acknowledgement: %v", n+1, c.size, ask)
@@ -215,12 +215,12 @@ func TestLineAsksInTime(t *testing.T) {
 		t.Error("a message that fills the line does not ask for an acknowledgement")
 	}
 	if f.May(lineStart) {
-		t.Errorf("with %d bytes under way there is room for %d more", l.under, l.pace())
+		t.Errorf("with %d bytes under way there is room for %d more", l.inFlight, l.pace())
 	}
 }
 
 // A line with a long round trip is used fully.
-func TestLineOfALongPath(t *testing.T) {
+func TestLongPath(t *testing.T) {
 	w := newWireline(t, 125e3, 2*time.Second)
 	start := w.now
 	w.run(time.Hour, w.join(100*125e3))
