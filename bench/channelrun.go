@@ -263,7 +263,7 @@ func (o *ownRounds) cases(rounds int) (cases []Case) {
 // listen answers every second message, and waits until that works.
 func (o *ownRounds) listen(ctx context.Context) error {
 	var got atomic.Int64
-	stop, err := o.answerer.SubscribeData(o.there+".>", nil, func(qmgr.Message) {
+	stop, err := o.answerer.SubscribeData(o.there+".>", func(qmgr.Message) {
 		if got.Add(1)%2 == 0 {
 			o.answerer.PublishData(o.here+".answer", make([]byte, stallAnswer))
 		}
@@ -273,7 +273,7 @@ func (o *ownRounds) listen(ctx context.Context) error {
 	}
 
 	o.stops = append(o.stops, stop)
-	if stop, err = o.asker.SubscribeData(o.here+".>", nil, func(qmgr.Message) { o.answers <- struct{}{} }); err != nil {
+	if stop, err = o.asker.SubscribeData(o.here+".>", func(qmgr.Message) { o.answers <- struct{}{} }); err != nil {
 		return err
 	}
 

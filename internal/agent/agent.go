@@ -23,7 +23,7 @@ import (
 
 	"ferry/internal/agent/outbox"
 	"ferry/internal/agent/scheduler"
-	"ferry/internal/agent/shelves"
+	"ferry/internal/agent/store"
 	"ferry/internal/content/compress"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
@@ -146,7 +146,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 
 	if a.cfg.Streams == nil {
-		a.storing = shelves.New(shelves.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Parked: a.cfg.MaxSource, Compared: a.olderCopy.compared.Load,
+		a.storing = store.New(store.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Parked: a.cfg.MaxSource, Compared: a.olderCopy.compared.Load,
 			Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
@@ -214,7 +214,7 @@ func (a *Agent) budget() (memory, queue int64, maxChunk int, err error) {
 func (a *Agent) listen() error {
 	data := queue.Receive(a.quiet, func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, false) })
 	listenData := func(subject string, h func(qmgr.Message)) (func(), error) {
-		return a.conn.SubscribeData(subject, a.lanes.mem.Get, h)
+		return a.conn.SubscribeData(subject, h)
 	}
 	for _, s := range []struct {
 		subject string

@@ -32,7 +32,7 @@ func TestLanesSayWhatTheyCarry(t *testing.T) {
 	}
 	alpha, beta := connect("ALPHA"), connect("BETA")
 	came := make(chan int, 1)
-	if _, err := beta.SubscribeData(wire.AllData("BETA"), func(n int) []byte { return make([]byte, n) }, func(m qmgr.Message) { came <- len(m.Data) }); err != nil {
+	if _, err := beta.SubscribeData(wire.AllData("BETA"), func(m qmgr.Message) { came <- len(m.Data) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := beta.Healthy(ctx); err != nil { // now the queue manager knows

@@ -108,7 +108,7 @@ func (a *replies) refuseUnread(m qmgr.Message, err error) {
 func (a *replies) toSender(msg *wire.Message) {
 	if o := a.sched.Find(msg.Transfer); o != nil {
 		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
-		if o.Deliver(msg) && (msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 || sender.Stow(o).Wants(msg)) {
+		if o.Deliver(msg) && (msg.Kind == wire.KindBusy && msg.Busy.Place == 0 && msg.Busy.Epoch == 0 || sender.Stored(o).Wants(msg)) {
 			a.sched.Wake(msg.Transfer)
 		}
 		return

@@ -6,7 +6,7 @@ import (
 
 	"ferry/internal/agent/outbox"
 	"ferry/internal/agent/scheduler"
-	"ferry/internal/agent/shelves"
+	"ferry/internal/agent/store"
 	"ferry/internal/automation/call"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
@@ -30,8 +30,8 @@ type transferEnds struct {
 	sendCfg      sender.Config
 	sched        *scheduler.Scheduler
 	lanes        *lanes
-	storing      *shelves.Client // nil where Config.Streams are there
-	holds        *holds          // nil where Config.Streams are there
+	storing      *store.Client // nil where Config.Streams are there
+	holds        *holds        // nil where Config.Streams are there
 	gate         *gatekeeper
 	witness      *outbox.Witness
 	olderCopy    *olderCopy

@@ -13,7 +13,7 @@ func (a *Agent) recover() error {
 	if err := a.ledger.View(func(t *ledger.Tx) error {
 		return t.Sources(func(s *ledger.Source) error {
 			if a.storing != nil {
-				a.storing.Owes(s.Shelves)
+				a.storing.Owes(s.Stores)
 			}
 			if !s.State.Final() {
 				recs = append(recs, s)

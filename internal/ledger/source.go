@@ -35,8 +35,8 @@ type Source struct {
 	Pardon     uint64               `json:"pardon,omitempty"`  // how often an operator has resumed it
 	Settled    bool                 `json:"settled,omitempty"` // every outcome is recorded
 	Programs   Programs             `json:"programs,omitzero"`
-	Shelved    uint64               `json:"stored,omitempty"`     // with stored delivery: number of the epoch's last message, once all are in the store
-	Shelves    []string             `json:"shelves,omitempty"`    // the queue managers that have, or had, the epochs, the last one last: tokens; empty: the agent's own
+	LastStored uint64               `json:"stored,omitempty"`     // with stored delivery: number of the epoch's last message, once all are in the store
+	Stores     []string             `json:"shelves,omitempty"`    // the queue managers that have, or had, the epochs, the last one last: tokens; empty: the agent's own
 	StoredFor  string               `json:"stored_for,omitempty"` // mark of the ledger that had the destination's name when the first epoch was stored; empty: none
 	EndedAt    time.Duration        `json:"ended_at,omitempty"`   // agent's running time
 
@@ -44,12 +44,12 @@ type Source struct {
 	Canceller   word.Origin `json:"canceller,omitzero"` // of the cancel
 }
 
-// Shelf returns the queue manager that stores the newest epoch; empty: the agent's own.
-func (s *Source) Shelf() string {
-	if len(s.Shelves) == 0 {
+// Store returns the queue manager that stores the newest epoch; empty: the agent's own.
+func (s *Source) Store() string {
+	if len(s.Stores) == 0 {
 		return ""
 	}
-	return s.Shelves[len(s.Shelves)-1]
+	return s.Stores[len(s.Stores)-1]
 }
 
 // EndedUnknown reports whether the transfer was accepted in an earlier ledger, and ended here without its

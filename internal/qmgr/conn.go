@@ -21,7 +21,6 @@ import (
 	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
-	"ferry/internal/qmgr/tap"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
@@ -68,8 +67,7 @@ type ConnConfig struct {
 	// more than once, from any goroutine.
 	OnRefused func(error)
 
-	times      times       // tests make them short
-	libraryTLS *tls.Config // of the library, on top of the tap; for measuring
+	times times // tests make them short
 }
 
 // A Local is the queue manager of this process.
@@ -136,7 +134,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.URL = shuffled(cfg.URL)
 
 	c := &Conn{cfg: cfg, witness: newWitness(), amounts: newAmounts(),
-		base: link.NewBase(link.Config{Name: cfg.Name, Self: cfg.Self, URL: cfg.URL, Local: cfg.Server, TCP: cfg.TCP, TLS: cfg.TLS, LibraryTLS: cfg.libraryTLS, Identity: cfg.Identity, JWTs: cfg.jwts,
+		base: link.NewBase(link.Config{Name: cfg.Name, Self: cfg.Self, URL: cfg.URL, Local: cfg.Server, TCP: cfg.TCP, TLS: cfg.TLS, Identity: cfg.Identity, JWTs: cfg.jwts,
 			OnRefused: cfg.OnRefused, Log: cfg.Log}, where)}
 	c.passing.Store(new(string))
 	c.control, c.data = link.NewLink(c.base, link.RoleControl), link.NewLink(c.base, link.RoleData)
@@ -378,7 +376,7 @@ func PublishPlain(c *Conn, subject string, data []byte) error {
 // blocks, for as long as the link carries anything: 8 s without a byte and it fails. When it returns it does not use
 // the data any more.
 func (c *Conn) PublishData(subject string, data []byte) error {
-	return c.data.PublishPast(subject, data)
+	return c.data.Publish(subject, data)
 }
 
 // DataCarried returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
@@ -400,27 +398,9 @@ func (c *Conn) Subscribe(subject string, h func(link.Message)) (stop func(), err
 	})
 }
 
-// SubscribeData is Subscribe on the data connection. The subject is a prefix and
-// the wildcard ">"; another one is an error of KindInternal. Messages are in memory
-// that lend gives, where they do not come through a web socket or TLS that URL asks for; a nil lend
-// gives new memory. Nothing else that comes on that connection is read while h runs.
-func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(link.Message)) (stop func(), err error) {
-	prefix, wild := strings.CutSuffix(subject, ".>")
-	if !wild || strings.ContainsAny(prefix, "*>") {
-		return nil, transfer.Errorf(transfer.KindInternal, "the subject %q of data is not a prefix and a wildcard", subject)
-	}
-
-	if lend == nil {
-		lend = func(n int) []byte { return make([]byte, n) }
-	}
-
-	untap := c.data.Tap(&link.Tapping{Prefix: []byte(prefix + "."), Target: tap.Target{Lend: lend, Take: func(subject, reply string, data []byte) { h(link.Message{Subject: subject, Reply: reply, Data: data}) }}})
-	unsubscribe, err := c.data.Subscribe(subject, h)
-	if err != nil {
-		untap()
-		return nil, err
-	}
-	return func() { unsubscribe(); untap() }, nil
+// SubscribeData is Subscribe on the data connection. Its messages are never compressed.
+func (c *Conn) SubscribeData(subject string, h func(link.Message)) (stop func(), err error) {
+	return c.data.Subscribe(subject, h)
 }
 
 // Session returns how often the control connection has come up, from 1 on, and a channel that is closed when it comes

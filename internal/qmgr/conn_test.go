@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +26,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 			a, b := connect(t, cfg), connect(t, cfg)
 			const n = 2000
 			got := make(chan link.Message, 2*n)
-			for _, sub := range []func(string, func(link.Message)) (func(), error){a.Subscribe, func(subject string, h func(link.Message)) (func(), error) { return a.SubscribeData(subject, nil, h) }} {
+			for _, sub := range []func(string, func(link.Message)) (func(), error){a.Subscribe, a.SubscribeData} {
 				stop, err := sub("x.>", func(m link.Message) { got <- m })
 				if err != nil {
 					t.Fatal(err)
@@ -53,7 +52,7 @@ func TestLargeDataMessages(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	a, b := connect(t, ConnConfig{URL: s.URL()}), connect(t, ConnConfig{Server: s})
 	got := make(chan []byte, 64)
-	if _, err := a.SubscribeData("big.>", nil, func(m link.Message) { got <- m.Data }); err != nil {
+	if _, err := a.SubscribeData("big.>", func(m link.Message) { got <- m.Data }); err != nil {
 		t.Fatal(err)
 	}
 	chunk := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
@@ -68,14 +67,6 @@ func TestLargeDataMessages(t *testing.T) {
 		}
 	}
 	qmgrtest.WantKind(t, b.PublishData("big.a", make([]byte, 2<<20+1)), transfer.KindTooLarge, "2097153", "2097152")
-}
-
-func TestSubscribeDataWantsAPrefix(t *testing.T) {
-	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	for _, subject := range []string{"", ">", "a", "a>", "a.*", "a.*.>"} {
-		_, err := c.SubscribeData(subject, nil, func(link.Message) {})
-		qmgrtest.WantKind(t, err, transfer.KindInternal, strconv.Quote(subject))
-	}
 }
 
 func TestRequest(t *testing.T) {
@@ -254,7 +245,7 @@ func TestConnComesBack(t *testing.T) {
 	qmgrtest.Receive(t, "the first OnConnect", ons)
 	got, gotData := make(chan link.Message, 10), make(chan link.Message, 10)
 	c.Subscribe("a.b", func(m link.Message) { got <- m })
-	c.SubscribeData("a.>", nil, func(m link.Message) { gotData <- m })
+	c.SubscribeData("a.>", func(m link.Message) { gotData <- m })
 
 	s.Shutdown()
 	if err := qmgrtest.Receive(t, "OnDisconnect", offs); err == nil {
@@ -460,7 +451,7 @@ func BenchmarkData(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			from, to := connect(b, cfg), connect(b, cfg)
 			credit := make(chan bool, window)
-			stop, err := to.SubscribeData("d."+name+".>", nil, func(link.Message) { <-credit })
+			stop, err := to.SubscribeData("d."+name+".>", func(link.Message) { <-credit })
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -489,7 +480,7 @@ func TestOneConnectionForWhoAsks(t *testing.T) {
 		t.Errorf("there are %d connections", n)
 	}
 	got := make(chan string, 8)
-	stop, err := c.SubscribeData("ferry.data.A.>", nil, func(m link.Message) { got <- string(m.Data) })
+	stop, err := c.SubscribeData("ferry.data.A.>", func(m link.Message) { got <- string(m.Data) })
 	must(t, err)
 	defer stop()
 	s.Shutdown()

@@ -24,14 +24,20 @@ const (
 
 // A StoreView is the part of StreamStore that one agent sees.
 type StoreView struct {
-	Mark    string          // names the stream: two agents with one mark are at one store
-	Shelves []streams.Shelf // of the agent, oldest transfers first; an incomplete list if there are very many
-	Used    int64           // bytes at most that the agent's own messages take, as their source
-	Share   int64           // limit of Used
+	Mark   string        // names the stream: two agents with one mark are at one store
+	Epochs []StoredEpoch // of the agent, oldest transfers first; an incomplete list if there are very many
+	Used   int64         // bytes at most that the agent's own messages take, as their source
+	Share  int64         // limit of Used
 
 	At string // token of the queue manager that has the store; empty: the agent's own
 	// Ledger is the mark of the ledger that has the destination's name there (of Outgoing); empty: none has it.
 	Ledger string
+}
+
+// A StoredEpoch is an epoch in a store, with the number of its messages there.
+type StoredEpoch struct {
+	wire.StoredEpoch
+	Messages uint64
 }
 
 func (a asker) Store(ctx context.Context, self string, t streams.StoreTask) (res streams.StoreResult, err error) {
@@ -90,16 +96,16 @@ func (s *StoreAt) look(ctx context.Context, t streams.StoreTask) (v StoreView, e
 		return v, err
 	}
 	v = StoreView{Mark: res.Mark, Used: res.Used, Share: res.Share, At: res.At, Ledger: res.Ledger}
-	for _, sh := range res.Shelves {
-		peer, err := wire.AgentOf(sh.Peer)
+	for _, e := range res.Epochs {
+		peer, err := wire.AgentOf(e.Peer)
 		if err != nil {
 			continue
 		}
-		shelf := streams.Shelf{From: s.of, To: peer, ID: sh.ID, Epoch: sh.Epoch, Messages: sh.Messages}
+		of := wire.StoredEpoch{From: s.of, To: peer, ID: e.ID, Epoch: e.Epoch}
 		if do == streams.StoreIncoming {
-			shelf.From, shelf.To = peer, s.of
+			of.From, of.To = peer, s.of
 		}
-		v.Shelves = append(v.Shelves, shelf)
+		v.Epochs = append(v.Epochs, StoredEpoch{of, e.Messages})
 	}
 	return v, nil
 }
@@ -115,7 +121,7 @@ func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
 }
 
 // Outgoing looks at the store before messages are sent to an agent, at the agent's present or last known queue manager.
-// It returns the sums, without the shelves. The store is made if there is none.
+// It returns the sums, without the epochs. The store is made if there is none.
 func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreView, error) {
 	if err := s.Ready(ctx); err != nil { // Put needs it
 		return StoreView{}, err
@@ -136,7 +142,7 @@ func (s *StoreAt) Purge(ctx context.Context, at string, to transfer.AgentName, i
 
 // Trim removes the messages for the agent in an epoch with numbers in the stream less than below. A below of 0 removes
 // all of them.
-func (s *StoreAt) Trim(ctx context.Context, of streams.Shelf, below uint64) error {
+func (s *StoreAt) Trim(ctx context.Context, of wire.StoredEpoch, below uint64) error {
 	_, err := s.task(ctx, streams.StoreTask{Do: streams.StoreTrim, Peer: of.From.Token(), ID: of.ID, Epoch: of.Epoch, From: below})
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // storing returns a queue manager that stores a little, and the connection of ALPHA to it.
@@ -20,7 +21,7 @@ func storing(t *testing.T, most int64) (*server.Server, *Conn) {
 	return s, connect(t, ConnConfig{Server: s, Name: "ALPHA"})
 }
 
-func putOn(t *testing.T, c *Conn, of *streams.Shelf, n int, size int) error {
+func putOn(t *testing.T, c *Conn, of *wire.StoredEpoch, n int, size int) error {
 	t.Helper()
 	for k := range n {
 		data := make([]byte, size)
@@ -32,8 +33,8 @@ func putOn(t *testing.T, c *Conn, of *streams.Shelf, n int, size int) error {
 	return nil
 }
 
-// readAll reads a shelf from a message on, in small pieces.
-func readAll(t *testing.T, s *StoreAt, of streams.Shelf, from uint64) (all []Stored) {
+// readAll reads an epoch from a message on, in small pieces.
+func readAll(t *testing.T, s *StoreAt, of wire.StoredEpoch, from uint64) (all []Stored) {
 	t.Helper()
 	var a Assembly
 	for spent := false; !spent; {
@@ -42,7 +43,7 @@ func readAll(t *testing.T, s *StoreAt, of streams.Shelf, from uint64) (all []Sto
 			from, begin = number, at
 		}
 		var err error
-		spent, err = s.Read(qmgrtest.Context(t), Reading{Shelf: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p Part) {
+		spent, err = s.Read(qmgrtest.Context(t), Reading{StoredEpoch: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p Part) {
 			if len(p.Data) > 3000 {
 				t.Errorf("a part has %d bytes", len(p.Data))
 			}
@@ -61,17 +62,17 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 	_, c := storing(t, streams.MinMaxStored)
 	ctx := qmgrtest.Context(t)
 	alpha, beta := StoreOf(c, "ALPHA"), StoreOf(c, "BETA")
-	one := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	one := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	two := one
 	two.ID[0], two.Epoch = 2, 7
-	for _, sh := range []streams.Shelf{one, two} {
+	for _, sh := range []wire.StoredEpoch{one, two} {
 		if err := putOn(t, c, &sh, 40, 1000); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	v, err := beta.Incoming(ctx)
-	if err != nil || len(v.Shelves) != 2 || v.Shelves[0].ID != one.ID || v.Shelves[1].Epoch != 7 || v.Shelves[0].Messages != 40 || v.Mark == "" {
+	if err != nil || len(v.Epochs) != 2 || v.Epochs[0].ID != one.ID || v.Epochs[1].Epoch != 7 || v.Epochs[0].Messages != 40 || v.Mark == "" {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	all := readAll(t, beta, two, 0)
@@ -92,13 +93,13 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 	}
 
 	out, err := alpha.Sent(ctx, "")
-	if err != nil || len(out.Shelves) != 2 || out.Shelves[0].To != "BETA" || out.Mark != v.Mark || out.Share != streams.MinMaxStored/2 || out.Used != 50*(streams.MaxStoredMessage+streams.StoredOverhead) {
+	if err != nil || len(out.Epochs) != 2 || out.Epochs[0].To != "BETA" || out.Mark != v.Mark || out.Share != streams.MinMaxStored/2 || out.Used != 50*(streams.MaxStoredMessage+streams.StoredOverhead) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if err := beta.Trim(ctx, one, 0); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := beta.Incoming(ctx); err != nil || len(v.Shelves) != 1 {
+	if v, err := beta.Incoming(ctx); err != nil || len(v.Epochs) != 1 {
 		t.Fatalf("%+v, %v", v, err)
 	}
 }
@@ -107,7 +108,7 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 func TestStorePurgeNamesEpochs(t *testing.T) {
 	_, c := storing(t, streams.MinMaxStored)
 	ctx := qmgrtest.Context(t)
-	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
 	for sh.Epoch = 1; sh.Epoch <= 11; sh.Epoch++ {
 		if err := putOn(t, c, &sh, 1, 10); err != nil {
 			t.Fatal(err)
@@ -117,7 +118,7 @@ func TestStorePurgeNamesEpochs(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := StoreOf(c, "BETA").Incoming(ctx)
-	if err != nil || len(v.Shelves) != 2 || v.Shelves[0].Epoch != 10 {
+	if err != nil || len(v.Epochs) != 2 || v.Epochs[0].Epoch != 10 {
 		t.Fatalf("%+v, %v", v, err)
 	}
 }
@@ -125,14 +126,14 @@ func TestStorePurgeNamesEpochs(t *testing.T) {
 func TestStoreIsBounded(t *testing.T) {
 	_, c := storing(t, streams.MinMaxStored)
 	ctx := qmgrtest.Context(t)
-	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
 	for err == nil {
 		err = putOn(t, c, &sh, 1, streams.MaxStoredMessage)
 	}
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
 	v, err := StoreOf(c, "BETA").Incoming(ctx)
-	if err != nil || int64(v.Shelves[0].Messages)*streams.MaxStoredMessage > streams.MinMaxStored/4 {
+	if err != nil || int64(v.Epochs[0].Messages)*streams.MaxStoredMessage > streams.MinMaxStored/4 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	for err == nil {
@@ -148,7 +149,7 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the store of the queue manager has no room: maximum ")
 	qmgrtest.WantKind(t, putOn(t, c, &sh, 1, streams.MaxStoredMessage+streams.StoredOverhead+1), transfer.KindTooLarge)
-	if err := StoreOf(c, "BETA").Trim(ctx, streams.Shelf{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
+	if err := StoreOf(c, "BETA").Trim(ctx, wire.StoredEpoch{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := putOn(t, c, &sh, 1, streams.MaxStoredMessage); err != nil {
@@ -159,7 +160,7 @@ func TestStoreIsBounded(t *testing.T) {
 // The contents of the store outlive the queue manager, and its size follows the setting.
 func TestStoreOutlivesItsManager(t *testing.T) {
 	dir := t.TempDir()
-	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	mark := ""
 	for n, most := range []int64{streams.MinMaxStored, 2 * streams.MinMaxStored} {
 		s, err := server.Start(qmgrtest.Context(t), server.Config{Dir: dir, MaxStored: most, Log: qmgrtest.Log(t)})
@@ -173,7 +174,7 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 			}
 		}
 		v, err := StoreOf(c, "ALPHA").Sent(qmgrtest.Context(t), "")
-		if err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 3 || v.Share != most/2 || mark != "" && mark != v.Mark {
+		if err != nil || len(v.Epochs) != 1 || v.Epochs[0].Messages != 3 || v.Share != most/2 || mark != "" && mark != v.Mark {
 			t.Fatalf("%+v, %v", v, err)
 		}
 		mark = v.Mark
@@ -184,10 +185,10 @@ func TestStoreOutlivesItsManager(t *testing.T) {
 	qmgrtest.WantKind(t, err, transfer.KindUsage, "stored delivery")
 }
 
-// One agent with very many shelves does not hide those of others.
+// One agent with very many epochs does not hide those of others.
 func TestStoreListIsFair(t *testing.T) {
 	_, c := storing(t, streams.MinMaxStored)
-	sh := streams.Shelf{From: "HOSTILE", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "HOSTILE", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for n := range streams.StoreListMost + 100 {
 		sh.ID[1], sh.ID[2] = byte(n>>8), byte(n)
 		if err := putOn(t, c, &sh, 1, 10); err != nil {
@@ -199,10 +200,10 @@ func TestStoreListIsFair(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := StoreOf(c, "BETA").Incoming(qmgrtest.Context(t))
-	if err != nil || len(v.Shelves) != streams.StoreListMost {
-		t.Fatalf("%d shelves, %v", len(v.Shelves), err)
+	if err != nil || len(v.Epochs) != streams.StoreListMost {
+		t.Fatalf("%d epochs, %v", len(v.Epochs), err)
 	}
-	for _, s := range v.Shelves {
+	for _, s := range v.Epochs {
 		if s.From == "ALPHA" {
 			return
 		}

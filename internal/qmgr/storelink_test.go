@@ -13,6 +13,7 @@ import (
 	"ferry/internal/qmgr/server"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A receipt of another queue manager is not overdue while others come of that one.
@@ -51,7 +52,7 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
 	_, err := alpha.Outgoing(ctx, "ALPHA")
 	must(t, err)
-	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	sent := c.bulk.link.NATS().Stats().OutBytes
 	must(t, putOn(t, c, &sh, 8, 100_000))
 	if n := c.bulk.link.NATS().Stats().OutBytes - sent; n < 800_000 {
@@ -72,7 +73,7 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	c := overTCP(t)
 	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
-	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	const size = 200_000
 	must(t, putOn(t, c, &sh, 3, size))
 	var a Assembly
@@ -81,7 +82,7 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	for spent := false; !spent; {
 		number, begin, _ := a.Behind()
 		var err error
-		spent, err = alpha.Read(ctx, Reading{Shelf: sh, From: number, Begin: begin, Most: 4 * size, Piece: 20_000}, func(p Part) {
+		spent, err = alpha.Read(ctx, Reading{StoredEpoch: sh, From: number, Begin: begin, Most: 4 * size, Piece: 20_000}, func(p Part) {
 			got += len(p.Data)
 			if m, whole := a.Add(p); whole {
 				all = append(all, m)
@@ -147,18 +148,18 @@ func TestAssembly(t *testing.T) {
 	behind(10, 0, true)
 }
 
-// On a fast link whole messages come, from the end of the last reading on. The reader is made again for another shelf.
+// On a fast link whole messages come, from the end of the last reading on. The reader is made again for another epoch.
 func TestAReadingOfWholeMessages(t *testing.T) {
 	c := overTCP(t)
 	alpha, ctx := StoreOf(c, "ALPHA"), qmgrtest.Context(t)
-	sh := streams.Shelf{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	other := sh
 	other.ID[0] = 2
 	must(t, putOn(t, c, &sh, 40, 100_000))
 	must(t, putOn(t, c, &other, 3, 10))
-	read := func(of streams.Shelf, from uint64) (all []uint64, spent bool) {
+	read := func(of wire.StoredEpoch, from uint64) (all []uint64, spent bool) {
 		t.Helper()
-		spent, err := alpha.Read(ctx, Reading{Shelf: of, From: from, Most: wholeFrom, Piece: streams.MaxStoredMessage}, func(p Part) {
+		spent, err := alpha.Read(ctx, Reading{StoredEpoch: of, From: from, Most: wholeFrom, Piece: streams.MaxStoredMessage}, func(p Part) {
 			if p.Begin != 0 || p.Size != len(p.Data) {
 				t.Errorf("a part of %d bytes from %d of %d", len(p.Data), p.Begin, p.Size)
 			}
@@ -184,7 +185,7 @@ func TestAReadingOfWholeMessages(t *testing.T) {
 		t.Errorf("%d messages came: %d", len(all), all)
 	}
 	if some, _ := read(other, 0); len(some) != 3 {
-		t.Errorf("of another shelf %d came", some)
+		t.Errorf("of another epoch %d came", some)
 	}
 	if some, _ := read(sh, 30); len(some) == 0 || some[0] != 30 {
 		t.Errorf("from 30 on %d came", some)
@@ -192,7 +193,7 @@ func TestAReadingOfWholeMessages(t *testing.T) {
 
 	// The rest of a message that has come in part comes alone: whole messages can follow.
 	n := 0
-	_, err := alpha.Read(ctx, Reading{Shelf: sh, From: 7, Begin: 30_000, Rest: 70_000, Most: wholeFrom, Piece: streams.MaxStoredMessage}, func(p Part) {
+	_, err := alpha.Read(ctx, Reading{StoredEpoch: sh, From: 7, Begin: 30_000, Rest: 70_000, Most: wholeFrom, Piece: streams.MaxStoredMessage}, func(p Part) {
 		if n += len(p.Data); p.Number != 7 {
 			t.Errorf("a part of message %d came", p.Number)
 		}

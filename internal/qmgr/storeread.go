@@ -13,9 +13,10 @@ import (
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
-// A Stored is a message of a Shelf.
+// A Stored is a message of a stored epoch.
 type Stored struct {
 	Number uint64 // in the stream
 	Data   []byte
@@ -23,23 +24,23 @@ type Stored struct {
 
 // A storeCursor is the position of an agent's reader. The zero value is none.
 type storeCursor struct {
-	shelf   streams.Shelf
+	epoch   wire.StoredEpoch
 	next    uint64 // number in the stream where it reads on
 	got     uint64 // messages that it was handed
 	session int64  // of the link
 }
 
-// A Reading asks for Most bytes of a shelf, from the byte Begin of the message From on, in answers of Piece bytes at
+// A Reading asks for Most bytes of an epoch, from the byte Begin of the message From on, in answers of Piece bytes at
 // most.
 type Reading struct {
-	streams.Shelf
+	wire.StoredEpoch
 	From        uint64 // number in the stream; 0: the first message
 	Begin       int
 	Rest        int // bytes that the message From has behind Begin, where that is not 0
 	Most, Piece int
 }
 
-// A Part holds bytes of a message of a Shelf.
+// A Part holds bytes of a message of an epoch.
 type Part struct {
 	Number uint64 // of the message in the stream
 	Size   int    // of the message
@@ -47,7 +48,7 @@ type Part struct {
 	Data   []byte
 }
 
-// Read reads a shelf and passes each part to take, in order. spent reports that nothing is stored behind the last part.
+// Read reads an epoch and passes each part to take, in order. spent reports that nothing is stored behind the last part.
 // An error means that some parts did not come. The parts that take has got are valid, and the caller reads on behind
 // them.
 func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent bool, err error) {
@@ -62,7 +63,7 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 	if r.Most >= wholeFrom {
 		r.Most = max(r.Rest, 1) // the next reading is one of whole messages
 	}
-	t := streams.StoreTask{Do: streams.StoreRead, Peer: r.Shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From, Begin: r.Begin, Most: r.Most, Piece: r.Piece}
+	t := streams.StoreTask{Do: streams.StoreRead, Peer: r.StoredEpoch.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From, Begin: r.Begin, Most: r.Most, Piece: r.Piece}
 	got := func(res streams.StoreResult, data []byte) error {
 		for _, p := range res.Parts {
 			if p.Len < 0 || p.Len > len(data) || p.Begin < 0 || p.Size < p.Begin+p.Len || p.Size > streams.MaxStoredMessage+streams.StoredOverhead {
@@ -98,14 +99,14 @@ const (
 // pull reads whole messages, as Read does.
 func (s *StoreAt) pull(ctx context.Context, l *link.Link, r Reading, take func(Part)) (spent bool, err error) {
 	cur := &s.reader
-	session, shelf := l.Session(), r.Shelf
-	shelf.To, shelf.Messages = s.of, 0
-	if cur.shelf != shelf || cur.next != max(r.From, 1) || cur.session != session {
+	session, epoch := l.Session(), r.StoredEpoch
+	epoch.To = s.of
+	if cur.epoch != epoch || cur.next != max(r.From, 1) || cur.session != session {
 		*cur = storeCursor{}
-		if _, err := s.task(ctx, streams.StoreTask{Do: streams.StoreReader, Peer: shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From}); err != nil {
+		if _, err := s.task(ctx, streams.StoreTask{Do: streams.StoreReader, Peer: epoch.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From}); err != nil {
 			return false, err
 		}
-		*cur = storeCursor{shelf, max(r.From, 1), 0, session}
+		*cur = storeCursor{epoch, max(r.From, 1), 0, session}
 	}
 	body, err := json.Marshal(map[string]any{"batch": pullMost, "max_bytes": min(r.Most, streams.MaxPull), "expires": pullWait})
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *StoreAt) pull(ctx context.Context, l *link.Link, r Reading, take func(P
 // errMissed is the error of a reader that has missed a message of the server.
 var errMissed = errors.New("a stored message did not come; it is read again")
 
-// An Assembly assembles the messages of a shelf from their parts. The zero value is ready.
+// An Assembly assembles the messages of an epoch from their parts. The zero value is ready.
 type Assembly struct {
 	of   uint64 // number of the message that the last part belongs to; 0: there was none
 	part []byte // bytes of it that have come; nil: all

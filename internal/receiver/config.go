@@ -37,7 +37,7 @@ type Config struct {
 	Boot      string     // names this boot of the host; see disk.BootID
 	Changed   func()     // the number of running transfers has changed
 	Lanes     Lanes      // nil: there is the queue lane only
-	Store     Shelves    // nil: nothing comes by stored delivery
+	Store     Store      // nil: nothing comes by stored delivery
 	Instance  string     // names this run of the agent
 	Limits    []string   // the guarantees that the place cannot give here, for the audit
 	Memory    *wire.Memory

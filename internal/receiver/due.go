@@ -27,12 +27,12 @@ func (i *incoming) due(now time.Time) {
 		}
 	}
 
-	if is(i.shelf.trimDue) {
-		i.shelf.trim(now, false)
+	if is(i.stored.trimDue) {
+		i.stored.trim(now, false)
 	}
 
-	if is(i.shelf.holeDue) && i.shelf.hole != "" {
-		i.shelf.sayHole(i.entry.In.Epoch, i.shelf.hole)
+	if is(i.stored.holeDue) && i.stored.hole != "" {
+		i.stored.sayHole(i.entry.In.Epoch, i.stored.hole)
 	}
 
 	if is(i.offers.due) {
@@ -48,7 +48,7 @@ func (i *incoming) due(now time.Time) {
 		i.ep.silentAt = earlier(now.Add(sourceSilent), i.contact.at.Add(busySourceSilent)) // its other transfers use the link
 	}
 
-	if is(i.ep.silentAt) && i.ep.Stored && i.r.shelves.comes(i.id, now) {
+	if is(i.ep.silentAt) && i.ep.Stored && i.r.reading.comes(i.id, now) {
 		i.ep.silentAt = now.Add(sourceSilent)
 	}
 
@@ -91,7 +91,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 		}
 	}
 	commit, checkpoint := i.w.DueTimes()
-	for _, t := range []time.Time{i.ep.ackDue, commit, checkpoint, i.ep.openDue, i.offers.due, i.ep.silentAt, i.clearAt, i.overDue, i.shelf.trimDue, i.shelf.holeDue, i.post.next()} {
+	for _, t := range []time.Time{i.ep.ackDue, commit, checkpoint, i.ep.openDue, i.offers.due, i.ep.silentAt, i.clearAt, i.overDue, i.stored.trimDue, i.stored.holeDue, i.post.next()} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}

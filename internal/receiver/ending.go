@@ -25,8 +25,8 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 	}
 
 	epoch := i.entry.In.Epoch
-	i.shelf.trim(i.r.cfg.Clock.Now(), true)
-	i.shelf.waits = reason
+	i.stored.trim(i.r.cfg.Clock.Now(), true)
+	i.stored.waits = reason
 	i.closeEpoch()
 	if err := i.entry.SetLive(false); err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
@@ -130,7 +130,7 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string,
 		return
 	}
 
-	i.shelf.dropShelf()
+	i.stored.drop()
 	i.entry.LogEnd(i.r.ctx, text)
 	failpoint.Hit("receiver.after_done")
 	i.over = true

@@ -3,6 +3,7 @@ package receiver
 import (
 	"time"
 
+	"ferry/internal/content/conversion"
 	"ferry/internal/flow"
 	"ferry/internal/receiver/writing"
 	"ferry/internal/wire"
@@ -36,6 +37,21 @@ type epoch struct {
 // following returns the epoch after this one, on the same lane and with the same credit.
 func (e *epoch) following(silentAt time.Time) epoch {
 	return epoch{Epoch: writing.Epoch{Live: true}, account: e.account, direct: e.direct, next: 1, silentAt: silentAt}
+}
+
+// take writes the frames of the message that is due, and uses their credit. Only a message that was taken in is
+// acknowledged. It reports false if the epoch ends there: the source sends the message again.
+func (e *epoch) take(w *writing.Writer, frames []wire.Frame, absent *conversion.Pair) bool {
+	for n := range frames {
+		if !w.Write(&frames[n], absent) {
+			return false
+		}
+		cost := frames[n].Cost(flow.BeginCost)
+		e.account.Use(cost)
+		e.unacked += cost
+	}
+	e.next++
+	return true
 }
 
 // empty reports whether the epoch has brought at most its first message, without data. A source with an absent root

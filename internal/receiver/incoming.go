@@ -29,7 +29,7 @@ type incoming struct {
 
 	ep       epoch
 	adm      *admission
-	shelf    *shelving // with stored delivery
+	stored   *storedDelivery
 	offers   *results
 	lastAck  atomic.Pointer[wire.Message]
 	resynced time.Time // when an epoch last began anew: at most once a second
@@ -59,7 +59,7 @@ func newIncoming(r *services, e *entry.Entry) *incoming {
 	i.w = writing.New(r.agent, e, i.to, &i.ep.Epoch, i.offers, box.poke, box.notify)
 	i.adm = &admission{r: r, entry: e, to: i.to}
 	i.post = &programState{r: r, entry: e, box: box}
-	i.shelf = &shelving{r: r, id: e.ID, from: e.From, log: e.Log, entry: e, w: i.w, box: box, adm: i.adm, ep: &i.ep, contact: &i.contact, offers: i.offers, in: i}
+	i.stored = &storedDelivery{r: r, id: e.ID, from: e.From, log: e.Log, entry: e, w: i.w, box: box, adm: i.adm, ep: &i.ep, contact: &i.contact, offers: i.offers, in: i}
 	return i
 }
 
@@ -83,7 +83,7 @@ func (i *incoming) loop(ctx context.Context) {
 		}
 		if !i.ep.Live || !i.w.Blocked() {
 			if p := i.box.takeStored(); p != nil {
-				i.unshelve(p)
+				i.takeStored(p)
 				i.due(i.r.cfg.Clock.Now())
 				continue
 			}
@@ -162,7 +162,7 @@ func (i *incoming) report() {
 		i.offers.news = false
 	}
 	i.offers.ReportNow()
-	i.shelf.trim(i.r.cfg.Clock.Now(), false)
+	i.stored.trim(i.r.cfg.Clock.Now(), false)
 }
 
 // control dispatches a control message of the source.
@@ -284,22 +284,13 @@ func (i *incoming) chunk(p arrivedChunk) {
 		i.ep.account.Widen()
 	}
 
-	for n := range frames {
-		f := &frames[n]
-		if !i.w.Write(f, p.absent) {
-			return // the epoch ends here; the source sends the rest again
-		}
-		cost := f.Cost(flow.BeginCost)
-		i.ep.account.Use(cost)
-		i.ep.unacked += cost
+	if i.ep.take(i.w, frames, p.absent) {
+		i.afterMessage()
 	}
-
-	i.ep.next++ // only a message that was taken in is acknowledged
-	i.afterMessage()
 }
 
-// unshelve handles a stored message, and answers it.
-func (i *incoming) unshelve(p *shelved) {
+// takeStored handles a stored message, and answers it.
+func (i *incoming) takeStored(p *storedParcel) {
 	if i.entry.In == nil && !loaded(i) {
 		if i.over {
 			p.answer(Spent, nil)
@@ -321,12 +312,12 @@ func (i *incoming) unshelve(p *shelved) {
 		p.answer(Spent, nil)
 	case p.absent:
 		i.contact.at = i.r.cfg.Clock.Now()
-		i.shelf.nothingThere(p.open)
+		i.stored.nothingThere(p.open)
 		p.answer(Took, nil)
 	case p.open != nil:
-		p.answer(i.shelf.open(p))
+		p.answer(i.stored.open(p))
 	default:
-		p.answer(i.shelf.take(p))
+		p.answer(i.stored.take(p))
 	}
 }
 
@@ -354,7 +345,7 @@ func (i *incoming) ack() {
 	if !i.ep.Live {
 		return
 	}
-	if i.ep.Stored && i.shelf.heldBack() {
+	if i.ep.Stored && i.stored.heldBack() {
 		return
 	}
 	limit := i.ep.grant(i.r.cfg.Clock.Now())

@@ -17,10 +17,10 @@ type mailbox struct {
 	chunks     []arrivedChunk
 	bytes      int64
 	limit      int64
-	closed     bool     // no epoch is open: chunk messages are dropped
-	unexpected bool     // a unexpectedChunk is in controls
-	busy       bool     // a chunk message that was taken out is being handled
-	stored     *shelved // nil: none waits
+	closed     bool          // no epoch is open: chunk messages are dropped
+	unexpected bool          // a unexpectedChunk is in controls
+	busy       bool          // a chunk message that was taken out is being handled
+	stored     *storedParcel // nil: none waits
 	notify     chan struct{}
 
 	epoch uint32 // the newest of the chunk messages that were kept
@@ -91,7 +91,7 @@ func (b *mailbox) allow(granted int64) {
 }
 
 // putStored puts a stored message into the mailbox, unless one waits.
-func (b *mailbox) putStored(p *shelved) bool {
+func (b *mailbox) putStored(p *storedParcel) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stored != nil {
@@ -103,7 +103,7 @@ func (b *mailbox) putStored(p *shelved) bool {
 }
 
 // takeStored takes the waiting stored message; nil if there is none.
-func (b *mailbox) takeStored() (p *shelved) {
+func (b *mailbox) takeStored() (p *storedParcel) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, b.stored = b.stored, nil
@@ -176,15 +176,15 @@ func newUnexpectedChunk(h wire.Header) *wire.Message {
 	return &wire.Message{Kind: unexpectedChunk, Transfer: h.Transfer, Busy: &wire.Busy{Epoch: h.Epoch}}
 }
 
-// A shelved is a stored message on its way to its actor.
-type shelved struct {
+// A storedParcel is a stored message on its way to its actor.
+type storedParcel struct {
 	StoredMessage
 	head   wire.Header
 	open   *wire.Open // instead of a chunk message
-	absent bool       // the shelf is empty; open came by REPLY
+	absent bool       // nothing is stored; open came by REPLY
 	said   chan Taking
 }
 
-func (p *shelved) answer(v Verdict, why error) {
+func (p *storedParcel) answer(v Verdict, why error) {
 	p.said <- Taking{v, transfer.AsError(why)}
 }

@@ -52,7 +52,7 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if o.Request.Stored() {
-		i.shelf.asked(o)
+		i.stored.asked(o)
 		return
 	}
 
@@ -317,7 +317,7 @@ func (i *incoming) resync(reason string) {
 
 	i.resynced = i.r.cfg.Clock.Now()
 	if i.ep.Stored {
-		i.shelf.holed(reason)
+		i.stored.holed(reason)
 		return
 	}
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.entry.In.Epoch, "sequence", i.ep.next)

@@ -29,7 +29,7 @@ func (i *incoming) finishIfDecided() bool {
 	failpoint.Hit("receiver.after_decided")
 	i.ack()
 	i.closeEpoch()
-	i.shelf.dropShelf()
+	i.stored.drop()
 	i.offerNew()
 	return true
 }

@@ -30,7 +30,7 @@ type services struct {
 	denied     quiet.Gate // transfers that were refused for a missing authority, in the audit
 	tombstones tombstoneCounts
 	heard      lastHeard
-	shelves    reading
+	reading    reading
 
 	evictPartials func(transfer.ID) // a waiting transfer is to drop its partial files
 }
@@ -205,29 +205,29 @@ func (h *lastHeard) forget(now time.Time) {
 	}
 }
 
-// reading is the shelves of all transfers, as their reader and the messages report them.
+// reading is the stored epochs of all transfers, as their reader and the messages report them.
 type reading struct {
-	mu       sync.Mutex
-	at       map[transfer.ID]time.Time // of transfers with a shelf that is being read: last report of the reader
-	beheaded map[transfer.ID]bool      // the first message of their shelf is missing
-	strange  map[transfer.ID]int       // OPENs that named another store
+	mu           sync.Mutex
+	at           map[transfer.ID]time.Time // of transfers with an epoch that is being read: last report of the reader
+	firstMissing map[transfer.ID]bool      // the first message of their epoch is missing
+	otherStore   map[transfer.ID]int       // OPENs that named another store
 }
 
 func newReading() reading {
-	return reading{at: map[transfer.ID]time.Time{}, beheaded: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
+	return reading{at: map[transfer.ID]time.Time{}, firstMissing: map[transfer.ID]bool{}, otherStore: map[transfer.ID]int{}}
 }
 
-// read records the shelves that are being read.
-func (s *reading) read(shelves []Shelf, now time.Time) {
+// read records the epochs that are being read.
+func (s *reading) read(epochs []wire.StoredEpoch, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.at)
-	for _, at := range shelves {
+	for _, at := range epochs {
 		s.at[at.ID] = now
 	}
 }
 
-// comes reports whether the shelf of a transfer was read a short while ago.
+// comes reports whether the epoch of a transfer was read a short while ago.
 func (s *reading) comes(id transfer.ID, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,37 +235,37 @@ func (s *reading) comes(id transfer.ID, now time.Time) bool {
 	return ok && now.Sub(at) < sourceSilent
 }
 
-// behead records that a transfer without an entry here has a shelf without its first message: the queue manager has
-// lost it, or an earlier ledger has taken it (R35).
-func (s *reading) behead(id transfer.ID) {
+// markFirstMissing records that a transfer without an entry here has a stored epoch without its first message: the
+// queue manager has lost it, or an earlier ledger has taken it (R35).
+func (s *reading) markFirstMissing(id transfer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.beheaded) >= mostHeadless {
-		clear(s.beheaded)
+	if len(s.firstMissing) >= maxFirstMissing {
+		clear(s.firstMissing)
 	}
-	s.beheaded[id] = true
+	s.firstMissing[id] = true
 }
 
-// restore removes the record that a transfer is headless.
-func (s *reading) restore(id transfer.ID) {
+// unmarkFirstMissing removes that record.
+func (s *reading) unmarkFirstMissing(id transfer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.beheaded, id)
+	delete(s.firstMissing, id)
 }
 
-func (s *reading) headless(id transfer.ID) bool {
+func (s *reading) isFirstMissing(id transfer.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.beheaded[id]
+	return s.firstMissing[id]
 }
 
 // foreign counts the OPENs of a transfer that is stored elsewhere.
 func (s *reading) foreign(id transfer.ID) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.strange) >= mostHeadless {
-		clear(s.strange)
+	if len(s.otherStore) >= maxFirstMissing {
+		clear(s.otherStore)
 	}
-	s.strange[id]++
-	return s.strange[id]
+	s.otherStore[id]++
+	return s.otherStore[id]
 }

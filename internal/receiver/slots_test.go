@@ -79,7 +79,7 @@ func TestSuspectsRunOneAtATime(t *testing.T) {
 		t.Fatal("the suspects do not wait for the first")
 	}
 	if next := s.clearSuspect(slotID(2)); next != nil {
-		t.Error("one that waits was acquitted")
+		t.Error("one that waits was cleared")
 	}
 	if next := s.clearSuspect(slotID(1)); next == nil || next.id != slotID(3) {
 		t.Errorf("the next suspect is %+v", next) // 2 has asked again after 3

@@ -17,7 +17,7 @@ func TestBusyAnswersOneQuestion(t *testing.T) {
 			return done, err
 		},
 		"stored": func(m *made, _ *wire.Open, said *wire.Message) (bool, error) {
-			done, _, err := Stow(m.Outgoing).heardStored(m.rec.read(), said)
+			done, _, err := Stored(m.Outgoing).answered(m.rec.read(), said)
 			return done, err
 		},
 	} {

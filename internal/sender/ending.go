@@ -70,16 +70,21 @@ func (o *Outgoing) fail(e *transfer.Error) (*DriveResult, error) {
 func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 	reason := transfer.Errorf(transfer.KindUnreachable, "%s is not reachable", o.to).
 		WithHint("the transfer goes on when the agent is there")
+	return o.await(reason, reason, waitRetry)
+}
+
+// await is MarkUnreachable with a reason for the wait, another one for its end, and the time until the next attempt.
+func (o *Outgoing) await(reason, over *transfer.Error, retry time.Duration) (ended bool, err error) {
 	rec := o.rec.read()
 	state, old := rec.State, rec.Progress.Reason
-	o.live.setWaiting(0, o.cfg.Clock.Now().Add(waitRetry))
+	o.live.setWaiting(0, o.cfg.Clock.Now().Add(retry))
 	if o.rec.overdue() {
 		if state == transfer.Accepted {
 			if _, err := o.step(context.Background()); err != nil {
 				return false, err
 			}
 		}
-		if _, err := o.giveUp(reason); err != nil {
+		if _, err := o.giveUp(over); err != nil {
 			return false, err
 		}
 		o.shown.show(true)
@@ -95,12 +100,7 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 	if state == transfer.Accepted {
 		steps = []transfer.State{transfer.Negotiating, transfer.Waiting}
 	}
-
-	err = o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		setNoProgress(rec, o.cfg.Clock.Now())
-		rec.Progress.Reason = reason
-		return nil
-	}, steps...)
+	err = o.rec.stands(reason, steps...)
 	o.shown.show(true)
 	return false, err
 }
@@ -113,7 +113,7 @@ func (o *Outgoing) stopReading() {
 
 // Dispose closes all open files. It removes the item journal of a transfer that is over.
 func (o *Outgoing) Dispose() {
-	o.stow.unshelve()
+	o.store.leave()
 	o.stopReading()
 	o.items.Close()
 	if o.rec.state().Final() {

@@ -30,7 +30,7 @@ func (v *keepalive) check(s *stream) {
 // send sends ALIVE to the destination beside the data, if a message takes long on the link.
 func (v *keepalive) send(s *stream) {
 	f := s.flying.Load()
-	if f == nil || s.shelf != nil || !f.KeepaliveDue(s.cfg.Clock.Now()) {
+	if f == nil || s.durable != nil || !f.KeepaliveDue(s.cfg.Clock.Now()) {
 		return
 	}
 	s.peer.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: s.epoch}})

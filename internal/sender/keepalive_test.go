@@ -91,20 +91,20 @@ func TestKeepalivesAreFew(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		sent  bool
-		shelf Shelf
+		store StoredLane
 		after time.Duration
 		told  int
 	}{
 		{"a message was sent a second ago", true, nil, time.Second, 0},
 		{"a message takes long", true, nil, 3 * time.Second, 1},
 		{"nothing is on the line", false, nil, time.Minute, 0},
-		{"the messages go into the store", true, standingShelf{}, time.Minute, 0},
+		{"the messages go into the store", true, unusedLane{}, time.Minute, 0},
 	} {
 		start := time.Unix(1e9, 0)
 		now, link := &pause{now: start}, &told{}
 		p := &stream{epoch: 4}
 		p.cfg = &Config{Agent: "A", Clock: now, Link: link}
-		p.controller, p.shelf = &flow.Controller{}, c.shelf
+		p.controller, p.durable = &flow.Controller{}, c.store
 		p.peer = &peer{p.cfg, slog.New(slog.DiscardHandler), p.ID, "B"}
 		f := p.controller.Join(func() {})
 		p.flying.Store(f)
@@ -121,8 +121,8 @@ func TestKeepalivesAreFew(t *testing.T) {
 	}
 }
 
-// A standingShelf is a store that is not used.
-type standingShelf struct{ Shelf }
+// An unusedLane is a lane into a store that is not used.
+type unusedLane struct{ StoredLane }
 
 // An arrived message is no longer in flight, though it is not acknowledged. A message that was not sent cannot have
 // arrived.

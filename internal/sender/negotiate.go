@@ -194,27 +194,44 @@ func (o *Outgoing) refused(e *transfer.Error) (*DriveResult, error) {
 	return o.fail(e)
 }
 
-// accepted records the epoch and begins the walk at the first time. A DriveResult gives the reason why the epoch is not
-// begun.
+// accepted begins the epoch of an ACCEPT. A DriveResult gives the reason why the epoch is not begun.
 func (o *Outgoing) accepted(a *wire.Accept) (*DriveResult, error) {
+	v, err := o.beginEpoch(a, func(t *ledger.Tx, rec *ledger.Source) error {
+		first := rec.Dest == ""
+		rec.Dest = a.Dest
+		if rec.Resolution == nil && a.Resolution.Base != "" {
+			rec.Resolution = &a.Resolution
+		}
+		if first {
+			return walk.PutResolved(t, rec, a.Resolved)
+		}
+		return nil
+	})
+	if v == nil && err == nil {
+		o.in.accepted(a.Instance)
+		o.accept = a
+	}
+	return v, err
+}
+
+// beginEpoch records the epoch of an ACCEPT and begins the walk at the first time. change completes the ledger entry. A
+// DriveResult gives the reason why the epoch is not begun.
+func (o *Outgoing) beginEpoch(a *wire.Accept, change func(t *ledger.Tx, rec *ledger.Source) error) (*DriveResult, error) {
 	if err := o.items.Open(o.rec.read(), a.Resume.End()); err != nil { // for example a damaged one
 		return o.pumpFailed(err)
 	}
 
 	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
-		first := rec.Dest == ""
-		rec.Dest, rec.Epoch, rec.Journal = a.Dest, a.Epoch, true
-		if rec.Resolution == nil && a.Resolution.Base != "" {
-			rec.Resolution = &a.Resolution
+		first := rec.Epoch == 0
+		if err := change(t, rec); err != nil {
+			return err
 		}
+		rec.Epoch, rec.Journal = a.Epoch, true
 		p := &rec.Progress
 		p.Epoch, p.Settings, p.Lane, p.LaneReason, p.Reason = a.Epoch, a.Settings, a.Lane, a.LaneReason, nil
 		if !first {
 			p.Resumes++
 			return nil
-		}
-		if err := walk.PutResolved(t, rec, a.Resolved); err != nil {
-			return err
 		}
 		targets, err := walk.Resolved(t, o.ID)
 		if err != nil {
@@ -233,17 +250,16 @@ func (o *Outgoing) accepted(a *wire.Accept) (*DriveResult, error) {
 	failpoint.Hit("sender.after_accept")
 	o.items.Start(o.rec.read())
 	o.live.accepted()
-	o.in.accepted(a.Instance)
-	o.opening, o.accept = a, a
+	o.opening = a
 	return nil, nil
 }
 
 // beginCancel withdraws the transfer. A destination that never accepted has nothing to take back; it gets one CANCEL,
 // in case its answer was lost.
 func (o *Outgoing) beginCancel() (*DriveResult, error) {
-	o.stow.unshelve()
+	o.store.leave()
 	rec := o.rec.read()
-	if o.stow.endsAtOnce(rec) {
+	if o.store.endsAtOnce(rec) {
 		if rec.Nonce > 0 {
 			o.peer.tell(cancel(rec))
 		}
@@ -259,7 +275,7 @@ func (o *Outgoing) beginCancel() (*DriveResult, error) {
 // CancelNow cancels a transfer without a driver, if it can end at once: it was never accepted, or is parked. It reports
 // false if a driver must take the transfer to its end.
 func (o *Outgoing) CancelNow() (bool, error) {
-	if !o.stow.endsAtOnce(o.rec.read()) {
+	if !o.store.endsAtOnce(o.rec.read()) {
 		return false, nil
 	}
 	_, err := o.beginCancel()
@@ -300,7 +316,7 @@ func (o *Outgoing) cancelling(ctx context.Context) (*DriveResult, error) {
 				return o.endCancelled()
 			}
 			o.peer.tell(message)
-			if o.stow.withdrawn(ctx) {
+			if o.store.withdrawn(ctx) {
 				return o.endCancelled()
 			}
 			timer.Reset(pause)

@@ -80,8 +80,8 @@ func (p *pump) run(resume transfer.Resume) error {
 		return err
 	}
 	defer p.out.flight.Leave()
-	if p.out.shelf != nil {
-		defer p.out.shelf.Close()
+	if p.out.durable != nil {
+		defer p.out.durable.Close()
 	}
 
 	if first, err := p.asked.Item(0); err == nil {
@@ -119,8 +119,8 @@ func (p *pump) run(resume transfer.Resume) error {
 	}
 
 	failpoint.Hit("sender.all_sent")
-	if p.out.shelf != nil {
-		return p.out.shelf.Flush(p.out.ctx)
+	if p.out.durable != nil {
+		return p.out.durable.Flush(p.out.ctx)
 	}
 	return p.await(func() bool { return false }, nil) // keeps the epoch alive until it is stopped
 }
@@ -142,7 +142,7 @@ func (p *pump) all(c *ledger.Cursor, decided transfer.ItemSet) error {
 		if err == nil {
 			err = p.resendAll()
 		}
-		if err == nil && p.out.shelf != nil {
+		if err == nil && p.out.durable != nil {
 			err = p.rest() // in the store an item has ended when the next one begins
 		}
 		if err != nil {
@@ -186,7 +186,7 @@ func (p *pump) next(n uint64, it transfer.Item) error {
 		return err
 	}
 	// The destination of a stored epoch takes no item far ahead of one that has no digest: each is stored first.
-	if err := p.await(func() bool { return (p.out.shelf != nil || p.rec.mayBegin(n)) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
+	if err := p.await(func() bool { return (p.out.durable != nil || p.rec.mayBegin(n)) && len(p.summing) <= p.accept.Sums }, nil); err != nil {
 		return err
 	}
 	return p.item(n, it)

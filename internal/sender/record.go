@@ -182,6 +182,23 @@ func setNoProgress(rec *ledger.Source, now time.Time) {
 	}
 }
 
+// stands records that the transfer makes no progress, with the reason, and moves it.
+func (r *record) stands(why *transfer.Error, to ...transfer.State) error {
+	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		setNoProgress(rec, r.clock.Now())
+		rec.Progress.Reason = why
+		return nil
+	}, to...)
+}
+
+// moves records progress, and restarts the recovery time-out from now: the rest may take as long again.
+func (r *record) moves() error {
+	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		rec.Recovering, rec.Crashes = r.clock.Now(), 0
+		return nil
+	})
+}
+
 // progressed records progress: it ends a recovery and forgives crashes.
 func (r *record) progressed() error {
 	if rec := r.read(); rec.Recovering.IsZero() && rec.Crashes == 0 {

@@ -12,97 +12,103 @@ import (
 	"ferry/internal/wire"
 )
 
-// run sends epoch after epoch until everything is decided, or the conversation breaks. If an earlier run of it broke
-// off, because the ledger could not be written, the epoch is over and run asks for another one.
-func (o *Outgoing) run(ctx context.Context) (*DriveResult, error) {
-	a := o.opening
-	if o.opening = nil; a == nil { // an epoch is never sent twice from its first message
-		return nil, o.rec.renegotiate()
-	}
+// A delivery decides the meaning of events while an epoch is being sent.
+//
+//	event           fast delivery                        stored delivery
+//	ACK             acknowledges messages, gives credit  shows progress at the destination
+//	RESYNC          begins the destination's next epoch  makes this side begin the next epoch
+//	BUSY, silence   ends the epoch                       the destination may be away
+//	no room         there is none without credit         the transfer waits, later without a slot
+//	all sent        the epoch stays open for outcomes    the transfer waits without a slot
+type delivery interface {
+	message(s *sending, m *wire.Message) *over
+	look(s *sending) *over // after the messages
+	tick(s *sending) *over // once a second
+	sent(s *sending) *over // the pump has ended without an error
+}
 
-	p := o.startPump(a.Epoch, a.Credit, a.Resume)
-	defer func() { p.stop() }()
-	heard := o.cfg.Clock.Now()
+// An over ends a run; nil: it goes on.
+type over struct {
+	v   *DriveResult
+	err error
+}
+
+// ends returns the end of a run, and failed only if there is an error.
+func ends(v *DriveResult, err error) *over { return &over{v, err} }
+
+func failed(err error) *over {
+	if err == nil {
+		return nil
+	}
+	return &over{err: err}
+}
+
+// A sending is the state of a run.
+type sending struct {
+	*pump
+	told   time.Time // when the destination of stored delivery got the last hint
+	hinted bool      // it got the first hint of the run
+	kept   bool      // the pump is to outlast the run
+}
+
+// run sends epoch after epoch until everything is decided or stored, or the conversation breaks. If an earlier run of
+// it broke off, because the ledger could not be written, the epoch is over and run asks for another one.
+func (o *Outgoing) run(ctx context.Context) (*DriveResult, error) {
+	s := sending{pump: o.store.takeWaiting(), told: o.cfg.Clock.Now()}
+	var d delivery = &fast{o, s.told}
+	if o.stored() {
+		d = o.store
+	}
+	if s.pump == nil {
+		a := o.opening
+		if o.opening = nil; a == nil { // an epoch is never sent twice from its first message
+			return nil, o.rec.renegotiate()
+		}
+		s.pump = o.startPump(a.Epoch, a.Credit, a.Resume)
+	}
+	defer func() {
+		if !s.kept {
+			s.stop()
+		}
+	}()
+
 	tick := o.cfg.Clock.NewTimer(progressEvery)
 	defer tick.Stop()
 	for {
-		ended := p.done
+		ended := s.done
 		for m := o.in.take(); m != nil; m = o.in.take() {
-			now := o.cfg.Clock.Now()
-			switch {
-			case m.Kind == wire.KindAck && m.Ack.Epoch == p.out.epoch:
-				if why := o.checkAck(p.out, m.Ack); why != "" {
-					o.peer.logImpossible(why)
-					continue
-				}
-				heard = now
-				p.out.acked(m.Ack)
-				if err := o.takeAck(m.Ack); err != nil {
-					return nil, err
-				}
-			case m.Kind == wire.KindResync && m.Resync.Epoch > p.out.epoch:
-				heard = now
-				p.stop()
-				if err := o.resynced(m.Resync); err != nil {
-					return nil, err
-				}
-				failpoint.Hit("sender.after_resync")
-				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
-			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > p.out.epoch:
-				o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
-				return nil, o.rec.renegotiate()
-			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.out.epoch && m.Busy.Place == 0:
-				o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
-				return nil, o.rec.renegotiate()
-			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.out.epoch:
-				p.stop()
-				if err := o.rec.recovering(); err != nil {
-					return nil, err
-				}
-				return o.wait(m.Busy.Reason, m.Busy.Place)
-			case m.Kind == wire.KindCancelled:
-				p.stop()
-				if err := o.rec.renegotiate(); err != nil { // the moves from Running to Failed
-					return nil, err
-				}
-				return o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
+			if e := d.message(&s, m); e != nil {
+				return e.v, e.err
 			}
-			ended = p.done
+			ended = s.done
 		}
 		if o.rec.state() != transfer.Running {
 			return nil, nil // the last outcomes are here
 		}
 		if o.rec.cancelled() {
-			p.stop()
+			s.stop()
 			return o.beginCancel()
 		}
-		if o.in.takeRestart() {
-			o.log.Info("destination restarted; reopening the transfer")
-			return nil, o.rec.renegotiate()
+		if e := d.look(&s); e != nil {
+			return e.v, e.err
 		}
 		select {
 		case <-o.driver:
 		case <-ended:
-			if err := p.err; err != nil {
-				return o.pumpFailed(err)
+			if s.err != nil && ctx.Err() != nil {
+				return nil, nil
 			}
-			p.done = nil // everything is sent; outcomes will come
+			if s.err != nil {
+				return o.pumpFailed(s.err)
+			}
+			s.done = nil
+			if e := d.sent(&s); e != nil {
+				return e.v, e.err
+			}
 		case <-tick.C():
-			if o.live.recordedSince(heard) {
-				heard = o.cfg.Clock.Now()
+			if e := d.tick(&s); e != nil {
+				return e.v, e.err
 			}
-			if p.out.keepalive.check(p.out); p.out.silent(heard) {
-				o.log.Info("destination silent; reopening the transfer")
-				return nil, o.rec.renegotiate()
-			}
-			if o.rec.overdue() { // epochs begin and end without progress
-				p.stop()
-				if err := o.rec.renegotiate(); err != nil {
-					return nil, err
-				}
-				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
-			}
-			p.out.keepalive.send(p.out)
 			o.shown.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
@@ -111,10 +117,89 @@ func (o *Outgoing) run(ctx context.Context) (*DriveResult, error) {
 	}
 }
 
+// A fast delivery needs the destination: it acknowledges all data.
+type fast struct {
+	o     *Outgoing
+	heard time.Time // when the destination was heard last
+}
+
+func (d *fast) message(s *sending, m *wire.Message) *over {
+	o, epoch := d.o, s.out.epoch
+	switch {
+	case m.Kind == wire.KindAck && m.Ack.Epoch == epoch:
+		if why := o.checkAck(s.out, m.Ack); why != "" {
+			o.peer.logImpossible(why)
+			return nil
+		}
+		d.heard = o.cfg.Clock.Now()
+		s.out.acked(m.Ack)
+		return failed(o.takeAck(m.Ack))
+	case m.Kind == wire.KindResync && m.Resync.Epoch > epoch:
+		d.heard = o.cfg.Clock.Now()
+		s.stop()
+		if err := o.resynced(m.Resync); err != nil {
+			return failed(err)
+		}
+		failpoint.Hit("sender.after_resync")
+		s.pump = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
+	case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > epoch:
+		o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
+		return ends(nil, o.rec.renegotiate())
+	case m.Kind == wire.KindBusy && m.Busy.Epoch == epoch && m.Busy.Place == 0:
+		o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
+		return ends(nil, o.rec.renegotiate())
+	case m.Kind == wire.KindBusy && m.Busy.Epoch == epoch:
+		s.stop()
+		if err := o.rec.recovering(); err != nil {
+			return failed(err)
+		}
+		return ends(o.wait(m.Busy.Reason, m.Busy.Place))
+	case m.Kind == wire.KindCancelled:
+		s.stop()
+		if err := o.rec.renegotiate(); err != nil { // the moves from Running to Failed
+			return failed(err)
+		}
+		return ends(o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer")))
+	}
+	return nil
+}
+
+func (d *fast) look(*sending) *over {
+	if !d.o.in.takeRestart() {
+		return nil
+	}
+	d.o.log.Info("destination restarted; reopening the transfer")
+	return ends(nil, d.o.rec.renegotiate())
+}
+
+func (d *fast) tick(s *sending) *over {
+	o := d.o
+	if o.live.recordedSince(d.heard) {
+		d.heard = o.cfg.Clock.Now()
+	}
+	if s.out.keepalive.check(s.out); s.out.silent(d.heard) {
+		o.log.Info("destination silent; reopening the transfer")
+		return ends(nil, o.rec.renegotiate())
+	}
+	if o.rec.overdue() { // epochs begin and end without progress
+		s.stop()
+		if err := o.rec.renegotiate(); err != nil {
+			return failed(err)
+		}
+		return ends(o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to)))
+	}
+	s.out.keepalive.send(s.out)
+	return nil
+}
+
+func (d *fast) sent(*sending) *over { return nil } // outcomes will come
+
 // startPump sends an epoch.
 func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
 	p := o.newPump(epoch, credit, resume)
-	o.live.granted(credit)
+	if !o.store.opens(p) {
+		o.live.granted(credit)
+	}
 	startPumping(p, resume)
 	return p
 }

@@ -7,10 +7,11 @@
 // transfer.State to the next until it ends or must wait. A second goroutine,
 // the pump, reads and sends while an epoch is open. A third one walks.
 //
-//	Outgoing, Stowing  the conversation with the destination, and with the store
-//	pump, stream       reads files and sends messages, in one epoch
-//	record, recorder   the ledger entry, and the outcomes in it
-//	sender/walk        the request and its items
+//	Outgoing          the conversation with the destination
+//	StoredDelivery    the same through the store
+//	pump, stream      reads files and sends messages, in one epoch
+//	record, recorder  the ledger entry, and the outcomes in it
+//	sender/walk       the request and its items
 package sender
 
 import (
@@ -52,7 +53,7 @@ type Outgoing struct {
 	accept    *wire.Accept  // the last one, with the way to the destination
 	answer    time.Duration // that the last answer to OPEN took
 	pumpState pumpState
-	stow      *Stowing // with stored delivery
+	store     *StoredDelivery // with stored delivery
 	programs  *programRunner
 
 	held []transfer.Path // sources that the place keeps for the transfer until its end
@@ -103,7 +104,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	o.pumpState = pumpState{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.wake)}
 	o.shown.rec = o.rec
 	o.outcomes = recorder{parts: o.parts, moved: func() { cfg.Changed(o) }}
-	o.stow = &Stowing{parts: o.parts, in: &o.in, outcomes: &o.outcomes, inherited: before, next: o, with: o}
+	o.store = &StoredDelivery{parts: o.parts, in: &o.in, outcomes: &o.outcomes, inherited: before, next: o, with: o}
 	o.programs = &programRunner{parts: o.parts, next: o}
 	if _, ok := cfg.Place.(place.Releaser); ok && rec.Request.Removes() {
 		for n := range rec.Request.Items { // the entry of a transfer that has ended has no items
@@ -143,7 +144,7 @@ func (o *Outgoing) Deliver(m *wire.Message) bool {
 
 	switch o.rec.state() {
 	case transfer.Accepted, transfer.Waiting, transfer.Parked:
-		o.stow.hearStored(m)
+		o.store.late(m)
 		return true // no driver reads the inbox, and messages that matter come again after OPEN
 	}
 
@@ -233,13 +234,10 @@ func (o *Outgoing) step(ctx context.Context) (*DriveResult, error) {
 			return v, err
 		}
 		if o.stored() {
-			return o.stow.negotiateStored(ctx)
+			return o.store.negotiate(ctx)
 		}
 		return o.negotiate(ctx)
 	case transfer.Running:
-		if o.stored() {
-			return o.stow.shelve(ctx)
-		}
 		return o.run(ctx)
 	case transfer.Settling:
 		return o.settle(ctx)

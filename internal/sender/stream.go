@@ -42,16 +42,19 @@ type epochLane struct {
 	lane       Lane
 	controller *flow.Controller // shared by all transfers to this destination by this lane
 	flight     *flow.Flight
-	shelf      Shelf         // with stored delivery: lane
-	head       []byte        // with stored delivery: the OPEN that begins the epoch
-	opened     chan struct{} // closed once that OPEN is stored
-	keepalive  keepalive
+
+	// With stored delivery:
+	durable StoredLane  // lane
+	head    []byte      // the OPEN that begins the epoch
+	opened  atomic.Bool // that OPEN is stored
+
+	keepalive keepalive
 }
 
 // openLane opens the lane of this epoch's messages. a is the destination's ACCEPT.
 func (s *stream) openLane(a *wire.Accept) error {
 	if s.head != nil {
-		return openShelf(s)
+		return openStored(s)
 	}
 
 	l, name, reason, err := s.cfg.Lanes.Open(s.ctx, s.to, s.ID, s.rec.read().Request.Lane, a, s.took)
@@ -129,7 +132,7 @@ func (s *stream) wait(ok func() bool, also <-chan struct{}) error {
 
 // quiet returns for how long no message need be sent; last is the time of the last one.
 func (w *epochLane) quiet(last, now time.Time) time.Duration {
-	if w.shelf != nil {
+	if w.durable != nil {
 		return w.controller.KeepaliveInterval() - now.Sub(last)
 	}
 	return w.flight.Quiet(last, now)
@@ -138,7 +141,7 @@ func (w *epochLane) quiet(last, now time.Time) time.Duration {
 // sendEmpty sends a message without frames: the first of an epoch, which confirms the epoch, and later ones as signs of
 // life. It asks for an acknowledgement, which repeats a lost one, and does not wait for room on the link.
 func (s *stream) sendEmpty() error {
-	if s.shelf != nil { // no receiver listens for one at the store
+	if s.durable != nil { // no receiver listens for one at the store
 		return nil
 	}
 	return s.send(wire.Bare, wire.HeaderSize, true)
@@ -219,7 +222,7 @@ func (s *stream) send(seal func(wire.Header) []byte, size int, ask bool) error {
 // limit allows, in a fraction of a second.
 func (s *stream) pace() int {
 	most := s.controller.Pace()
-	if s.shelf != nil {
+	if s.durable != nil {
 		most *= 2 // in the store each message has a link before it, and none waits for another transfer's
 	}
 	most = min(int64(s.chunk), most)

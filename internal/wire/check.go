@@ -113,7 +113,7 @@ func (o *Open) check() string {
 		rule{"stored delivery that cannot be", o.Stored.fits()})
 }
 
-func (s *Shelved) fits() bool {
+func (s *StoredState) fits() bool {
 	return s == nil || s.Store != "" && mark(s.Store) && s.Epoch > 0 && s.Epoch < MaxEpoch && s.Last <= MaxSeq && (s.Ledger == "" || mark(s.Ledger))
 }
 

@@ -70,14 +70,14 @@ type Open struct {
 	Pardon   uint64           `json:"pardon,omitempty"`                  // how often an operator has resumed the transfer
 	Recorded uint64           `json:"recorded,omitempty"`                // outcomes that the source has recorded
 	// Principal is the submitter of the transfer, as the source's agent vouches.
-	Principal string   `json:"principal,omitempty"`
-	Direct    *Direct  `json:"direct,omitempty"` // nil: the source does not have the direct lane
-	Stored    *Shelved `json:"stored,omitempty"` // with stored delivery
+	Principal string       `json:"principal,omitempty"`
+	Direct    *Direct      `json:"direct,omitempty"` // nil: the source does not have the direct lane
+	Stored    *StoredState `json:"stored,omitempty"` // with stored delivery
 }
 
-// Shelved gives the state of stored delivery at the source, in OPEN. The OPEN that begins an epoch in the store has it,
+// StoredState gives the state of stored delivery at the source, in OPEN. The OPEN that begins an epoch in the store has it,
 // too.
-type Shelved struct {
+type StoredState struct {
 	Store string `json:"store"`          // names the store that the source's queue manager has
 	Epoch uint32 `json:"epoch"`          // the source's own number
 	Last  uint64 `json:"last,omitempty"` // number of the epoch's last message, once all are stored

@@ -173,15 +173,18 @@ func StoreEpochs(to, from transfer.AgentName, id transfer.ID) string {
 	return "ferry.store." + to.Token() + "." + from.Token() + "." + id.String() + ".*"
 }
 
-// A StoredAt has the fields of a subject of StoreSubject.
-type StoredAt struct {
-	To, From transfer.AgentName
-	Transfer transfer.ID
+// A StoredEpoch names an epoch of a transfer in stored delivery.
+type StoredEpoch struct {
+	From, To transfer.AgentName
+	ID       transfer.ID
 	Epoch    uint32
 }
 
+// Subject returns the StoreSubject of the epoch.
+func (e *StoredEpoch) Subject() string { return StoreSubject(e.To, e.From, e.ID, e.Epoch) }
+
 // ReadStore reads a subject of StoreSubject. It returns an error of KindMalformed for any other subject.
-func ReadStore(subject string) (at StoredAt, err error) {
+func ReadStore(subject string) (at StoredEpoch, err error) {
 	t := strings.Split(subject, ".")
 	if len(t) != 6 {
 		return at, transfer.Errorf(transfer.KindMalformed, "subject %.200q is none of stored delivery", subject)
@@ -189,11 +192,11 @@ func ReadStore(subject string) (at StoredAt, err error) {
 	var bad [4]error
 	at.To, bad[0] = AgentOf(t[2])
 	at.From, bad[1] = AgentOf(t[3])
-	at.Transfer, bad[2] = transfer.ParseID(t[4])
+	at.ID, bad[2] = transfer.ParseID(t[4])
 	epoch, err := strconv.ParseUint(t[5], 10, 32)
 	at.Epoch, bad[3] = uint32(epoch), err
-	if err := errors.Join(bad[:]...); err != nil || StoreSubject(at.To, at.From, at.Transfer, at.Epoch) != subject {
-		return StoredAt{}, transfer.Errorf(transfer.KindMalformed, "subject %.200q is none of stored delivery", subject)
+	if err := errors.Join(bad[:]...); err != nil || at.Subject() != subject {
+		return StoredEpoch{}, transfer.Errorf(transfer.KindMalformed, "subject %.200q is none of stored delivery", subject)
 	}
 	return at, nil
 }
@@ -211,21 +214,21 @@ const Rules = "ferry.rules"
 // Claims carries the identities that queue managers are to admit, signed by the network's authority.
 const Claims = "ferry.claims"
 
-// ShelfSubject carries messages to be stored at another queue manager, on the connection of the data. It never equals a
-// subject of DataSubject: an agent's token is in capitals.
-func ShelfSubject(at string, from transfer.AgentName, id transfer.ID) string {
-	return shelfData + at + "." + from.Token() + "." + id.String()
+// FarStoreSubject carries messages to be stored at another queue manager, on the connection of the data. It never
+// equals a subject of DataSubject: an agent's token is in capitals.
+func FarStoreSubject(at string, from transfer.AgentName, id transfer.ID) string {
+	return farStoreData + at + "." + from.Token() + "." + id.String()
 }
 
-// AllShelved matches the subjects of ShelfSubject for a queue manager.
-func AllShelved(at string) string { return shelfData + at + ".>" }
+// AllFarStore matches the subjects of FarStoreSubject for a queue manager.
+func AllFarStore(at string) string { return farStoreData + at + ".>" }
 
-const shelfData = "ferry.data.store-"
+const farStoreData = "ferry.data.store-"
 
-// ReadShelf returns the token of the sender on a subject of ShelfSubject.
-func ReadShelf(subject string) (from string, ok bool) {
+// ReadFarStore returns the token of the sender on a subject of FarStoreSubject.
+func ReadFarStore(subject string) (from string, ok bool) {
 	t := strings.Split(subject, ".")
-	return t[min(3, len(t)-1)], len(t) == 5 && strings.HasPrefix(subject, shelfData)
+	return t[min(3, len(t)-1)], len(t) == 5 && strings.HasPrefix(subject, farStoreData)
 }
 
 // Subjects between queue managers. Each queue manager has one token (transfer.Token of its name).

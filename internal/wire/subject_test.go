@@ -99,7 +99,7 @@ func FuzzPeekHeader(f *testing.F) {
 func TestReadStore(t *testing.T) {
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	at, err := wire.ReadStore(wire.StoreSubject("A.B", "BETA", id, 12))
-	if err != nil || at != (wire.StoredAt{To: "A.B", From: "BETA", Transfer: id, Epoch: 12}) {
+	if err != nil || at != (wire.StoredEpoch{To: "A.B", From: "BETA", ID: id, Epoch: 12}) {
 		t.Errorf("%+v, %v", at, err)
 	}
 	for _, bad := range []string{"", "ferry.store.A.B.x.1", "ferry.data.AA.BB." + id.String() + ".1", "ferry.store.AA.BB." + id.String() + ".01", "ferry.store.AA.BB." + id.String() + ".4294967296",

@@ -59,7 +59,7 @@ func TestAHostileQueueManager(t *testing.T) {
 		for _, s := range subjects {
 			var err error
 			if strings.HasPrefix(s, "ferry.data.") {
-				_, err = c.SubscribeData(s, nil, take)
+				_, err = c.SubscribeData(s, take)
 			} else {
 				_, err = c.Subscribe(s, take)
 			}

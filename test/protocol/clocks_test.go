@@ -16,7 +16,7 @@ import (
 func TestCampaignClocks(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "clocks",
 		What: "the clock of an agent jumps by a second to ten years, ahead or back, while transfers are accepted, run, wait, end, and are remembered",
-		Unit: "jumps", Full: 500, Short: 60, Packages: append([]string{"internal/agent", "internal/agent/outbox", "internal/agent/scheduler", "internal/agent/shelves", "internal/sys/clock"}, product...)}, func(t *testing.T, c *campaign.C) {
+		Unit: "jumps", Full: 500, Short: 60, Packages: append([]string{"internal/agent", "internal/agent/outbox", "internal/agent/scheduler", "internal/agent/store", "internal/sys/clock"}, product...)}, func(t *testing.T, c *campaign.C) {
 		c.Add(spreadMany(t, c.Seed, c.Count, jumpAbout))
 		t.Log(&toll)
 	})

@@ -292,12 +292,12 @@ func (s *Scheduler) run(e *entry, ending bool) (v sender.DriveResult) {
 		return sender.DriveResult{Final: done, Retry: peerRetry}
 	}
 
-	if !ending && sender.Stow(e.o).Shelved() && state == transfer.Waiting && !s.reachable(e.to) {
-		ended, err := sender.Stow(e.o).StillShelved()
+	if !ending && sender.Stored(e.o).Complete() && state == transfer.Waiting && !s.reachable(e.to) {
+		ended, err := sender.Stored(e.o).AwaitDestination()
 		if err != nil {
 			s.cfg.Log.Error("cannot write the ledger", "error", err)
 		}
-		return sender.DriveResult{Final: ended, Retry: sender.Stow(e.o).AskAgain()}
+		return sender.DriveResult{Final: ended, Retry: sender.Stored(e.o).AskAgain()}
 	}
 
 	if !ending && !e.stored && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {

@@ -45,7 +45,7 @@ func TestContract(t *testing.T) {
 			Lane: func(from transfer.AgentName) lanetest.Lane { return sender{conn(from), from} },
 			Listen: func(to transfer.AgentName, take func(transfer.AgentName, []byte)) {
 				h := queue.Receive(quiet.New(log, time.Now), take)
-				stop, err := conn(to).SubscribeData(wire.AllData(to), nil, func(m qmgr.Message) { h(m.Subject, m.Data) })
+				stop, err := conn(to).SubscribeData(wire.AllData(to), func(m qmgr.Message) { h(m.Subject, m.Data) })
 				if err != nil {
 					t.Fatal(err)
 				}

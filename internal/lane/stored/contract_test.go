@@ -99,29 +99,24 @@ func inOrder(take func(transfer.AgentName, []byte)) func(transfer.AgentName, []b
 	}
 }
 
-// listen takes all messages that are stored for an agent, one store after another.
+// listen takes all messages that are stored for an agent, one epoch after another.
 func listen(ctx context.Context, at *qmgr.StoreAt, take func(transfer.AgentName, []byte)) {
+	var last uint64
+	r := stored.NewReader(stored.ReaderConfig{Store: at, Clock: clock.System, Context: ctx, Take: func(of wire.StoredEpoch, m qmgr.Stored) (stored.Answer, error) {
+		take(of.From, m.Data)
+		last = m.Number
+		return stored.Next, nil
+	}})
 	for ctx.Err() == nil {
 		v, err := at.Incoming(ctx)
 		if err != nil {
 			continue
 		}
-		for _, shelf := range v.Shelves {
-			var a qmgr.Assembly
-			for spent := false; !spent; {
-				var last uint64
-				number, begin, _ := a.Behind()
-				if spent, err = at.Read(ctx, qmgr.Reading{Shelf: shelf, From: number, Begin: begin, Most: 1 << 20, Piece: 64 << 10}, func(p qmgr.Part) {
-					if m, whole := a.Add(p); whole {
-						take(shelf.From, m.Data)
-						last = m.Number
-					}
-				}); err != nil {
-					break
-				}
-				if last > 0 && at.Trim(ctx, shelf, last+1) != nil {
-					return
-				}
+		for _, e := range v.Epochs {
+			last = 0
+			r.Read(e.StoredEpoch, func() bool { return ctx.Err() == nil }, func() {})
+			if last > 0 && at.Trim(ctx, e.StoredEpoch, last+1) != nil {
+				return
 			}
 		}
 	}

@@ -3,11 +3,12 @@
 // message that is refused, or not confirmed, is stored again, together with all messages after it.
 //
 // So the store has every message of an epoch, perhaps in several copies. The first copy of a message comes after the
-// first copies of the messages before it; otherwise a later copy does. A reader that takes each message in its turn,
-// and ignores all others, gets all messages in order.
+// first copies of the messages before it; otherwise a later copy does. A destination that takes each message in its
+// turn, and ignores all others, gets all messages in order. A Reader hands it the messages in the order of the store.
 package stored
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -91,27 +92,12 @@ const roomEvery = 32
 
 // Send takes over a message with its memory. It blocks while the window is full.
 func (l *Lane) Send(message []byte) error {
-	for {
-		l.mu.Lock()
-		if l.err != nil || l.ctx.Err() != nil {
-			err := l.err
-			l.mu.Unlock()
-			if err == nil {
-				err = l.ctx.Err()
-			}
-			return err
-		}
-		if len(l.queue) == 0 || len(l.queue) < Window && l.bytes+len(message) <= windowBytes {
-			break
-		}
-		change := l.change
-		l.mu.Unlock()
-		select {
-		case <-change:
-		case <-l.ctx.Done():
-		}
+	if err := l.until(l.ctx, func() bool {
+		return l.ctx.Err() == nil && (len(l.queue) == 0 || len(l.queue) < Window && l.bytes+len(message) <= windowBytes)
+	}); err != nil {
+		return err
 	}
-
+	defer l.mu.Unlock()
 	m := &letter{message: message}
 	if l.cfg.Room != nil && l.sent%roomEvery == 0 {
 		l.held = true // the loop calls Room first
@@ -123,7 +109,6 @@ func (l *Lane) Send(message []byte) error {
 	l.queue = append(l.queue, m)
 	l.bytes += len(message)
 	l.changed()
-	l.mu.Unlock()
 	return nil
 }
 
@@ -132,21 +117,11 @@ func (l *Lane) Done() <-chan struct{} { return l.done }
 
 // Flush waits until all sent messages are stored.
 func (l *Lane) Flush(ctx context.Context) error {
-	for {
-		l.mu.Lock()
-		err, left, change := l.err, len(l.queue), l.change
+	err := l.until(ctx, func() bool { return len(l.queue) == 0 })
+	if err == nil {
 		l.mu.Unlock()
-		if err != nil || left == 0 {
-			return err
-		}
-		select {
-		case <-change:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.ctx.Done():
-			return l.ctx.Err()
-		}
 	}
+	return err
 }
 
 // Waits returns the reason why no message is stored at present, and since when; nil if messages are stored.
@@ -163,6 +138,26 @@ func (l *Lane) Close() { l.end() }
 func (l *Lane) changed() {
 	close(l.change)
 	l.change = make(chan struct{})
+}
+
+// until waits until ok, and returns with l.mu held. With an error, because the lane or ctx has ended, l.mu is free.
+func (l *Lane) until(ctx context.Context, ok func() bool) error {
+	for {
+		l.mu.Lock()
+		if l.err == nil && ok() {
+			return nil
+		}
+		err, change := cmp.Or(l.err, ctx.Err(), l.ctx.Err()), l.change
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-change:
+		case <-ctx.Done():
+		case <-l.ctx.Done():
+		}
+	}
 }
 
 // loop waits for the receipt of the oldest letter, repeatedly.
@@ -197,22 +192,15 @@ func (l *Lane) loop() {
 
 // head returns the oldest letter. It reports false when the lane ends.
 func (l *Lane) head() (*letter, bool) {
-	for {
-		l.mu.Lock()
-		if len(l.queue) > 0 {
-			m := l.queue[0]
-			l.mu.Unlock()
-			return m, true
-		}
-		l.held = false // no letter is behind
-		change := l.change
-		l.mu.Unlock()
-		select {
-		case <-change:
-		case <-l.ctx.Done():
-			return nil, false
-		}
+	err := l.until(l.ctx, func() bool {
+		l.held = l.held && len(l.queue) > 0 // otherwise no letter is behind
+		return len(l.queue) > 0
+	})
+	if err != nil {
+		return nil, false
 	}
+	defer l.mu.Unlock()
+	return l.queue[0], true
 }
 
 // settle stores the oldest letter, and returns the result.

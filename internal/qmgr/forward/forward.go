@@ -138,7 +138,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	if cfg.Identity != nil {
 		var err error
 		if f.data, err = own.Dial(cfg.NS, cfg.Identity, true, cfg.Log); err == nil {
-			err = f.data.Subscribe(wire.AllShelved(f.self), "store", f.shelve)
+			err = f.data.Subscribe(wire.AllFarStore(f.self), "store", f.storeHere)
 		}
 		if err != nil {
 			f.Stop()

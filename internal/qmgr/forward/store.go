@@ -146,14 +146,14 @@ func noChannel(to string) error {
 		WithHint("it goes on when `ferry channel ls` says that the channel runs again")
 }
 
-// shelve has the server store the messages of an agent at another queue manager for an agent that is here. The server's
+// storeHere has the server store the messages of an agent at another queue manager for an agent that is here. The server's
 // receipt goes to the inbox that the message names. Without a receipt the source sends the message again.
-func (f *Forwarder) shelve(m *nats.Msg) {
-	from, ok := wire.ReadShelf(m.Subject)
+func (f *Forwarder) storeHere(m *nats.Msg) {
+	from, ok := wire.ReadFarStore(m.Subject)
 	subject, inbox, data, err := errands.ReadFar(m.Data)
 	if err == nil && ok {
 		asker, answerer, named := wire.ReadInbox(inbox)
-		var at wire.StoredAt
+		var at wire.StoredEpoch
 		at, err = wire.ReadStore(subject)
 		ok = named && asker == from && answerer == errands.StoreToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
 	}

@@ -56,7 +56,6 @@ type Config struct {
 	Local      nats.InProcessConnProvider // instead of url: the queue manager of this process
 	TCP        tcp.Options
 	TLS        *tls.Config
-	LibraryTLS *tls.Config // of the library, on top of the tap; for measuring
 	Identity   *identity.Identity
 	JWTs       func() identity.JWTs
 	OnRefused  func(error)

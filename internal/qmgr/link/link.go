@@ -1,7 +1,6 @@
 package link
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,7 +20,6 @@ import (
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
-	"ferry/internal/qmgr/tap"
 	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 	"ferry/internal/wire"
@@ -61,8 +59,7 @@ type Link struct {
 	Up      atomic.Bool
 	Now     atomic.Pointer[session]
 	Socket  atomic.Pointer[Socket]
-	tapped  atomic.Pointer[tap.Conn] // on the socket
-	Peer    atomic.Pointer[string]   // the name of the queue manager, by its certificate
+	Peer    atomic.Pointer[string] // the name of the queue manager, by its certificate
 	Trip    trip
 	inboxes inboxes
 
@@ -73,14 +70,6 @@ type Link struct {
 
 	refusing sync.Mutex
 	no       time.Time // time of the first refusal; zero: it is not refused
-
-	taps atomic.Pointer[[]*Tapping] // replaced, never changed
-}
-
-// A Tapping has the messages of subjects with a prefix.
-type Tapping struct {
-	Prefix []byte
-	tap.Target
 }
 
 // A session is the library's connection, which itself survives reconnects. It
@@ -144,10 +133,6 @@ func (l *Link) Dial(ctx context.Context) error {
 		nats.WebSocketConnectionHeaders(smallFrames),
 		own.SignedIn(l.Base.cfg.Identity, l.Base.cfg.JWTs, l.Role == RoleData),
 	}
-	if cfg := l.Base.cfg.LibraryTLS; cfg != nil {
-		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())
-	}
-
 	if l.Base.cfg.Identity != nil {
 		// A server advertises addresses of the library's listeners. There may be no gate before them.
 		opts = append(opts, nats.IgnoreDiscoveredServers())
@@ -313,59 +298,6 @@ func (l *Link) Publish(subject string, data []byte) error {
 	return nil
 }
 
-// PublishPast is publish without the library, if that is possible.
-func (l *Link) PublishPast(subject string, data []byte) error {
-	if !l.Up.Load() {
-		return l.Base.Away()
-	}
-
-	if int64(len(data)) > l.NATS().MaxPayload() {
-		return l.Base.Explain(nats.ErrMaxPayload, subject, len(data))
-	}
-
-	tried, err := l.tapped.Load().Publish(subject, data)
-	if !tried {
-		return l.Publish(subject, data)
-	}
-	if err != nil {
-		return l.Base.Explain(err, subject, len(data))
-	}
-	return nil
-}
-
-// Tap has messages of the subject, which ends with a wildcard, go past the
-// library from now on.
-func (l *Link) Tap(to *Tapping) (untap func()) {
-	change := func(f func([]*Tapping) []*Tapping) {
-		l.Mu.Lock()
-		defer l.Mu.Unlock()
-		var now []*Tapping
-		if p := l.taps.Load(); p != nil {
-			now = *p
-		}
-		now = f(slices.Clone(now))
-		l.taps.Store(&now)
-	}
-	change(func(now []*Tapping) []*Tapping { return append(now, to) })
-	return func() {
-		change(func(now []*Tapping) []*Tapping {
-			return slices.DeleteFunc(now, func(t *Tapping) bool { return t == to })
-		})
-	}
-}
-
-// taker returns the target that has tapped a subject.
-func (l *Link) taker(subject []byte) *tap.Target {
-	if p := l.taps.Load(); p != nil {
-		for _, t := range *p {
-			if bytes.HasPrefix(subject, t.Prefix) {
-				return &t.Target
-			}
-		}
-	}
-	return nil
-}
-
 func (l *Link) Subscribe(subject string, h func(Message)) (func(), error) {
 	return l.SubscribeGroup(subject, "", h)
 }
@@ -495,10 +427,8 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 		}
 	}
 
-	tapped := tap.New(under, d.link.taker)
 	d.link.Socket.Store(sock)
-	d.link.tapped.Store(tapped)
-	return tapped, nil
+	return under, nil
 }
 
 // greetings are the handshakes of this process in progress. When hundreds of agents in it come back at once, each would
@@ -531,7 +461,7 @@ func (d *dialer) greet(sock *Socket, c *tls.Conn) error {
 	return err
 }
 
-// SkipTLSHandshake reports whether TLS is made here, beneath the tap: from a Config and not by a URL.
+// SkipTLSHandshake reports whether the dialer makes TLS: from a Config and not by a URL.
 func (d *dialer) SkipTLSHandshake() bool { return d.link.Base.cfg.TLS != nil }
 
 // cut ends the attempt that is under way.

@@ -40,19 +40,13 @@ func (s *Socket) Read(p []byte) (int, error) {
 }
 
 // Write writes all of p, or ends the socket. One goroutine writes at a time.
-func (s *Socket) Write(p []byte) (int, error) {
-	n, err := s.WriteBuffers(net.Buffers{p})
-	return int(n), err
-}
-
-// WriteBuffers writes several pieces as Write does, and drops its references to them.
-func (s *Socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
+func (s *Socket) Write(p []byte) (done int, err error) {
 	defer s.Conn.SetWriteDeadline(time.Time{})
 	acked, _ := tcp.Acked(s.Conn)
 	for idle := 0; ; {
 		start := time.Now()
 		s.Conn.SetWriteDeadline(start.Add(WriteStep))
-		n, err := parts.WriteTo(s.Conn)
+		n, err := s.Conn.Write(p[done:])
 		done += n
 		idle++
 		if now, _ := tcp.Acked(s.Conn); err != nil && now > acked {

@@ -151,8 +151,9 @@ func (s *Stock) Held() bool {
 	return len(s.subjects) > 0
 }
 
-// Look takes the state of the stream: its room, and the number of messages of each of its subjects. Messages that were
-// admitted after the last look may still be on their way to the stream. They stay charged until the next one.
+// Look takes the state of the stream: its room, and the number of messages of each of its subjects. The stream has all
+// messages that were admitted before the last look. Later ones may be on their way to it: they stay charged, and take
+// room, until the next look.
 func (s *Stock) Look(room Room, subjects map[string]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,6 +170,11 @@ func (s *Stock) Look(room Room, subjects map[string]uint64) {
 		}
 		if len(w.sizes) == 0 {
 			s.drop(from, w)
+			continue
+		}
+		for _, size := range w.sizes[min(subjects[from.subject], uint64(len(w.sizes))):] { // on their way
+			s.room.Bytes += uint64(size)
+			s.room.Messages++
 		}
 	}
 }

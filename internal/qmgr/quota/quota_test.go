@@ -160,6 +160,20 @@ func TestALookGivesRoomBack(t *testing.T) {
 	}
 }
 
+// A look while messages are on their way to the stream makes no share larger: they take room that the stream does
+// not report yet.
+func TestALookDuringAFlood(t *testing.T) {
+	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 200_000)
+	alone := fill(t, s, "eve", "NOSUCH", mib)
+	s.Look(Room{MaxBytes: 512 * mib, MaxMessages: 200_000}, nil)
+	if n := fill(t, s, "eve", "OTHER", mib); n > 0 {
+		t.Errorf("eve has %d messages of 1 MiB on their way, and %d more are admitted", alone, n)
+	}
+	if s.room.Messages != uint64(alone) || s.room.Bytes < uint64(alone)*mib {
+		t.Errorf("%d messages on their way take the room of %d, %d MiB", alone, s.room.Messages, s.room.Bytes/mib)
+	}
+}
+
 // A stream refuses the messages of a subject that has as many as it may. They are not charged, and do not lower the charge.
 func TestMessagesBeyondASubjectAreNotCharged(t *testing.T) {
 	s := NewStock("the stream", Share{Member: 1, Destination: 16}, Room{MaxBytes: 512 * mib, MaxMessages: 200_000, MaxPerSubject: 50})

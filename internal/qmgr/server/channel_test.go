@@ -127,10 +127,10 @@ func TestAChannelCarries(t *testing.T) {
 			replies, data := make(chan string, 100), make(chan string, 100)
 			_, err := x.to.Subscribe(x.reply, func(m link.Message) { replies <- string(m.Data) })
 			must(t, err)
-			_, err = x.to.SubscribeData(strings.TrimSuffix(x.data, "ALPHA.x")[:len("ferry.data.")]+strings.Split(x.data, ".")[2]+".>", nil, func(m link.Message) { data <- string(m.Data) })
+			_, err = x.to.SubscribeData(strings.TrimSuffix(x.data, "ALPHA.x")[:len("ferry.data.")]+strings.Split(x.data, ".")[2]+".>", func(m link.Message) { data <- string(m.Data) })
 			must(t, err)
-			qmgrtest.Eventually(t, "what is said passes", func() bool { must(t, x.from.Publish(x.reply, []byte("first"))); return len(replies) > 0 })
-			qmgrtest.Eventually(t, "what is moved passes", func() bool { must(t, x.from.PublishData(x.data, []byte("first"))); return len(data) > 0 })
+			qmgrtest.Eventually(t, "replies pass", func() bool { must(t, x.from.Publish(x.reply, []byte("first"))); return len(replies) > 0 })
+			qmgrtest.Eventually(t, "data passes", func() bool { must(t, x.from.PublishData(x.data, []byte("first"))); return len(data) > 0 })
 			must(t, x.from.Publish(x.reply, []byte("last")))
 			must(t, x.from.PublishData(x.data, []byte("last")))
 			for _, c := range []chan string{replies, data} {

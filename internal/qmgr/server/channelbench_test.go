@@ -38,7 +38,7 @@ func BenchmarkChannel(b *testing.B) {
 	const ahead, last = 32, 1
 	came := make(chan byte, 4*ahead)
 	hears := func(m link.Message) { came <- m.Data[0] }
-	_, err := beta.SubscribeData("ferry.data.BETA.>", nil, hears)
+	_, err := beta.SubscribeData("ferry.data.BETA.>", hears)
 	benched(b, err)
 	_, err = beta.Subscribe("ferry.reply.BETA.*", hears)
 	benched(b, err)

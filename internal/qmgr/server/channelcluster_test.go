@@ -40,7 +40,7 @@ func TestAChannelToACluster(t *testing.T) {
 		replies, data := make(chan string, 1000), make(chan string, 1000)
 		_, err := x.to.Subscribe(x.reply, func(m link.Message) { replies <- string(m.Data) })
 		must(t, err)
-		_, err = x.to.SubscribeData(x.data[:len("ferry.data.ALPHA")-len("ALPHA")+len(x.to.Self())]+".>", nil, func(m link.Message) { data <- string(m.Data) })
+		_, err = x.to.SubscribeData(x.data[:len("ferry.data.ALPHA")-len("ALPHA")+len(x.to.Self())]+".>", func(m link.Message) { data <- string(m.Data) })
 		must(t, err)
 		qmgrtest.Eventually(t, "a reply passes", func() bool { must(t, x.from.Publish(x.reply, []byte("x"))); return len(replies) > 0 })
 		qmgrtest.Eventually(t, "data passes", func() bool { must(t, x.from.PublishData(x.data, []byte("x"))); return len(data) > 0 })

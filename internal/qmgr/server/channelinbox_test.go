@@ -12,7 +12,6 @@ import (
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/roles"
-	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
@@ -74,7 +73,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 		learn("a question of ALPHA to "+of, m.Reply)
 	}
 	store := qmgr.StoreOf(alpha, "ALPHA")
-	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, at := range []string{"TWO", "THREE"} {
 		store.Put(at, sh.Subject(), []byte("x"))
 		_, inbox, _, err := errands.ReadFar(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)

@@ -350,7 +350,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 					_, err := all.Subscribe(subject, take)
 					must(t, err)
 				}
-				_, err := all.SubscribeData("ferry.data.>", nil, take)
+				_, err := all.SubscribeData("ferry.data.>", take)
 				must(t, err)
 				must(t, all.Healthy(qmgrtest.Context(t)))
 				var said [2]strings.Builder

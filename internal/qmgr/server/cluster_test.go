@@ -178,7 +178,7 @@ func TestThreeAreOne(t *testing.T) {
 
 	until(t, "nothing is wrong", func() bool { return c.up[0].Passing() == "" && c.up[1].Passing() == "" })
 	c.up[0].Shutdown()
-	until(t, "it is said who is away", func() bool { return strings.Contains(c.up[2].Passing(), "queue manager QM1 of cluster X is away") })
+	until(t, "the queue manager names the member that is away", func() bool { return strings.Contains(c.up[2].Passing(), "queue manager QM1 of cluster X is away") })
 	until(t, "the connection says it", func() bool { return strings.Contains(reader.Facts().Degraded, "QM1 of cluster X is away") })
 	other := connect(t, qmgr.ConnConfig{URL: c.urls(0, 1), Identity: c.is[1], Timeout: electing})
 	if name := other.Facts().ServerName; name != "QM2" {

@@ -43,7 +43,7 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 		return err == nil && v.At == "TWO"
 	})
 
-	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	qmgrtest.Eventually(t, "the first message is stored", func() bool { return alpha.Put(v.At, sh.Subject(), []byte("0")).Wait(ctx) == nil })
 	must(t, beta.Trim(ctx, sh, 0))
 	var receipts []*qmgr.Receipt
@@ -55,10 +55,10 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	}
 	in, err := beta.Incoming(ctx)
 	must(t, err)
-	if len(in.Shelves) != 1 || in.Shelves[0].Messages != 40 || in.Mark != v.Mark {
+	if len(in.Epochs) != 1 || in.Epochs[0].Messages != 40 || in.Mark != v.Mark {
 		t.Fatalf("at BETA's there are %+v, and ALPHA's view was %+v", in, v)
 	}
-	for n, m := range readAll(t, beta, in.Shelves[0], 0) {
+	for n, m := range readAll(t, beta, in.Epochs[0].StoredEpoch, 0) {
 		if len(m.Data) != 100_000 || m.Data[0] != byte(n) {
 			t.Fatalf("message %d begins with %d and has %d bytes", n, m.Data[0], len(m.Data))
 		}
@@ -68,10 +68,10 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	}
 	sent, err := alpha.Sent(ctx, v.At)
 	must(t, err)
-	if len(sent.Shelves) != 1 || sent.Shelves[0].To != "BETA" {
+	if len(sent.Epochs) != 1 || sent.Epochs[0].To != "BETA" {
 		t.Errorf("ALPHA sees %+v as its sent messages there", sent)
 	}
-	if own, err := alpha.Sent(ctx, ""); err != nil || len(own.Shelves) != 0 {
+	if own, err := alpha.Sent(ctx, ""); err != nil || len(own.Epochs) != 0 {
 		t.Errorf("and here it sees %+v, %v", own, err)
 	}
 	must(t, alpha.Purge(ctx, v.At, "BETA", sh.ID, 2))
@@ -116,7 +116,7 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	ctx := qmgrtest.Context(t)
 	alpha := qmgr.StoreOf(as(t, a, one, "ALPHA"), "ALPHA")
 	qmgrtest.Eventually(t, "it is known where BETA is", func() bool { v, err := alpha.Outgoing(ctx, "BETA"); return err == nil && v.At == "TWO" })
-	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
 	for n := 0; (err == nil || transfer.KindOf(err) == transfer.KindUnreachable) && n < 200; n++ { // a first answer may be lost while places are exchanged
 		err = alpha.Put("TWO", sh.Subject(), make([]byte, streams.MaxStoredMessage)).Wait(ctx)
@@ -170,16 +170,16 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	good := wire.StoreSubject("BETA", "ALPHA", id, 1)
 	inbox := wire.InboxSubject("ALPHA", errands.StoreToken+"ONE", errands.NewSecret(), 1)
-	shelf := wire.ShelfSubject("ONE", "ALPHA", id)
-	must(t, c.PublishData(shelf, []byte("no line")))
-	must(t, c.PublishData(shelf, errands.FarMessage("ferry.command.BETA.ALPHA", inbox, nil)))
-	must(t, c.PublishData(shelf, errands.FarMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
-	must(t, c.PublishData(shelf, errands.FarMessage(good, wire.InboxSubject("GAMMA", errands.StoreToken+"ONE", errands.NewSecret(), 1), nil)))
-	must(t, c.PublishData(shelf, errands.FarMessage(good, wire.InboxSubject("ALPHA", wire.Manager, errands.NewSecret(), 1), nil)))
-	must(t, c.PublishData(shelf, errands.FarMessage(good, wire.InboxSubject("ALPHA", "GAMMA", errands.NewSecret(), 1), nil)))
-	must(t, c.PublishData(shelf, errands.FarMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
-	must(t, c.PublishData(shelf+".x", errands.FarMessage(good, inbox, nil)))
-	must(t, c.PublishData(shelf, errands.FarMessage(good, inbox, []byte("last"))))
+	subject := wire.FarStoreSubject("ONE", "ALPHA", id)
+	must(t, c.PublishData(subject, []byte("no line")))
+	must(t, c.PublishData(subject, errands.FarMessage("ferry.command.BETA.ALPHA", inbox, nil)))
+	must(t, c.PublishData(subject, errands.FarMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
+	must(t, c.PublishData(subject, errands.FarMessage(good, wire.InboxSubject("GAMMA", errands.StoreToken+"ONE", errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(subject, errands.FarMessage(good, wire.InboxSubject("ALPHA", wire.Manager, errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(subject, errands.FarMessage(good, wire.InboxSubject("ALPHA", "GAMMA", errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(subject, errands.FarMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
+	must(t, c.PublishData(subject+".x", errands.FarMessage(good, inbox, nil)))
+	must(t, c.PublishData(subject, errands.FarMessage(good, inbox, []byte("last"))))
 	qmgrtest.Eventually(t, "what is right is stored", func() bool { return stored(t, s, streams.StreamStore) > 0 })
 	if n := stored(t, s, streams.StreamStore); n != 1 {
 		t.Errorf("%d messages are stored", n)
@@ -212,7 +212,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		must(t, err)
 		defer sub.Unsubscribe()
 		must(t, nc.FlushTimeout(qmgrtest.Patience))
-		must(t, c.PublishData(wire.ShelfSubject("ONE", from, id), errands.FarMessage(wire.StoreSubject(to, from, id, 1), inbox, make([]byte, large))))
+		must(t, c.PublishData(wire.FarStoreSubject("ONE", from, id), errands.FarMessage(wire.StoreSubject(to, from, id, 1), inbox, make([]byte, large))))
 		m, err := sub.NextMsg(qmgrtest.Patience)
 		must(t, err)
 		var ack struct {

@@ -158,7 +158,7 @@ func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 	at := qmgr.StoreOf(c, "ALPHA")
 	_, err := at.OutgoingAt(qmgrtest.Context(t), "")
 	must(t, err)
-	good := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	good := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, subject := range []string{"ferry.store.BETA.ALPHA.x." + strings.Repeat("1", 300), "ferry.store.BETA.ALPHA.x.1.2"} {
 		at.Put("", subject, []byte("x"))
 	}

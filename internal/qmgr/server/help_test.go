@@ -44,8 +44,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// readAll reads a shelf from a message on, in small pieces.
-func readAll(t *testing.T, s *qmgr.StoreAt, of streams.Shelf, from uint64) (all []qmgr.Stored) {
+// readAll reads an epoch from a message on, in small pieces.
+func readAll(t *testing.T, s *qmgr.StoreAt, of wire.StoredEpoch, from uint64) (all []qmgr.Stored) {
 	t.Helper()
 	var a qmgr.Assembly
 	for spent := false; !spent; {
@@ -54,7 +54,7 @@ func readAll(t *testing.T, s *qmgr.StoreAt, of streams.Shelf, from uint64) (all 
 			from, begin = number, at
 		}
 		var err error
-		spent, err = s.Read(qmgrtest.Context(t), qmgr.Reading{Shelf: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p qmgr.Part) {
+		spent, err = s.Read(qmgrtest.Context(t), qmgr.Reading{StoredEpoch: of, From: from, Begin: begin, Most: 20_000, Piece: 3000}, func(p qmgr.Part) {
 			if len(p.Data) > 3000 {
 				t.Errorf("a part has %d bytes", len(p.Data))
 			}
@@ -69,7 +69,7 @@ func readAll(t *testing.T, s *qmgr.StoreAt, of streams.Shelf, from uint64) (all 
 	return all
 }
 
-func putOn(t *testing.T, c *qmgr.Conn, of *streams.Shelf, n int, size int) error {
+func putOn(t *testing.T, c *qmgr.Conn, of *wire.StoredEpoch, n int, size int) error {
 	t.Helper()
 	for k := range n {
 		data := make([]byte, size)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,13 +35,14 @@ type limits struct {
 // A stock is the book of a stream.
 type stock struct {
 	*quota.Stock
-	stream string
-	room   quota.Room // where the stream is not there yet
+	stream  string
+	barrier string     // a subject of the stream without messages
+	room    quota.Room // where the stream is not there yet
 }
 
 const (
 	stockLook  = 2 * time.Second // while messages are charged
-	stockPause = time.Second     // between two looks: within it an admitted message is stored
+	stockPause = time.Second     // between two looks
 )
 
 // newLimits returns the limits of a queue manager. An epoch of stored delivery has half of its stream already, so one member may
@@ -48,7 +51,7 @@ func newLimits(s *Server) *limits {
 	command, store := quota.Share{Member: 1, Destination: 16, Via: 4}, quota.Share{Member: 8, Destination: 16, Via: 16}
 	book := func(name string, share quota.Share, cfg jetstream.StreamConfig) *stock {
 		room := roomOf(cfg)
-		return &stock{quota.NewStock(name, share, room), cfg.Name, room}
+		return &stock{quota.NewStock(name, share, room), cfg.Name, strings.TrimSuffix(cfg.Subjects[0], ">") + "barrier", room}
 	}
 	pace := func(messages, bytes float64, burst time.Duration) *quota.Pace {
 		return quota.NewPace(quota.Rate{Messages: messages, Bytes: bytes, Burst: burst})
@@ -96,10 +99,14 @@ func (l *limits) run() {
 	}
 }
 
-// look asks the stream of a book for its room and its messages.
+// look asks the stream of a book for its room and its messages. It asks after the stream has stored all messages that
+// were published before, however long its disk needs for them.
 func (l *limits) look(st *stock) {
 	ctx, cancel := context.WithTimeout(context.Background(), streams.APITimeout)
 	defer cancel()
+	if l.pass(ctx, st.barrier) != nil {
+		return // the queue manager asks again
+	}
 	s, err := l.s.answers.JS().Stream(ctx, st.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		st.Look(st.room, nil)
@@ -110,11 +117,22 @@ func (l *limits) look(st *stock) {
 		info, err = s.Info(ctx, jetstream.WithSubjectFilter(">"))
 	}
 	if err != nil {
-		return // the queue manager is asked again
+		return
 	}
 	room := roomOf(info.Config)
 	room.Bytes, room.Messages = info.State.Bytes, info.State.Msgs
 	st.Look(room, info.State.Subjects)
+}
+
+// pass returns when a stream has stored or refused all messages that were published before. A stream takes messages in
+// their order. It refuses this one, which expects a last message that no stream has.
+func (l *limits) pass(ctx context.Context, barrier string) error {
+	_, err := l.s.answers.JS().Publish(ctx, barrier, nil, jetstream.WithExpectLastSequence(math.MaxInt64), jetstream.WithRetryAttempts(0))
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) || errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return nil
+	}
+	return err
 }
 
 // roomOf returns the room of an empty stream. A limit below 0 is none.

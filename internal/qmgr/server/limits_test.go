@@ -40,6 +40,34 @@ func TestARefusalGoesToItsAskerAlone(t *testing.T) {
 	}
 }
 
+// The queue manager looks at a stream after the stream has stored the messages that were published before. The question
+// for that stores no message.
+func TestALookWaitsForTheStream(t *testing.T) {
+	qmgrtest.NoLeaks(t)
+	s := start(t, t.TempDir(), qmgrtest.FreePort(t))
+	c := connect(t, qmgr.ConnConfig{URL: s.URL(), Self: "bob"})
+	must(t, c.Healthy(qmgrtest.Context(t)))
+	nc, err := nats.Connect(s.URL())
+	must(t, err)
+	defer nc.Close()
+	const messages = 60
+	for range messages {
+		must(t, nc.Publish("ferry.control.ALPHA.bob", make([]byte, 1_000_000)))
+	}
+	must(t, nc.Flush())
+	l := newLimits(s)
+	must(t, l.pass(qmgrtest.Context(t), l.stocks[wire.ClassControl].barrier))
+	if n := stored(t, s, streams.StreamControl); n != messages {
+		t.Errorf("the stream has %d of %d messages", n, messages)
+	}
+	for _, st := range l.stocks {
+		must(t, l.pass(qmgrtest.Context(t), st.barrier))
+	}
+	if n := stored(t, s, streams.StreamControl); n != messages {
+		t.Errorf("the stream has %d messages after a second look", n)
+	}
+}
+
 // A member submits a batch at once, and continues at a rate that leaves the streams and the agents time for others. Its
 // replies to one agent do not delay those to another.
 func TestPaces(t *testing.T) { synctest.Test(t, paces) }

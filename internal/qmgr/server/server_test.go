@@ -65,7 +65,7 @@ func TestTwoServersNeverShareADirectory(t *testing.T) {
 	start(t, dir, "").Shutdown()
 }
 
-func TestServerAnswersWhatItIs(t *testing.T) {
+func TestServerDescribesItself(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, qmgr.ConnConfig{URL: s.URL()})

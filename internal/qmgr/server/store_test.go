@@ -10,12 +10,13 @@ import (
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // An errand on the store affects only the asker's own part.
 func TestStoreErrandsAreOnesOwn(t *testing.T) {
 	s, c := storing(t, streams.MinMaxStored)
-	sh := streams.Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	if err := putOn(t, c, &sh, 2, 10); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestStoreErrandsAreOnesOwn(t *testing.T) {
 	}
 	qmgrtest.WantKind(t, ask("coordination", streams.StoreTask{Do: streams.StoreOutgoing}), transfer.KindDenied)
 	qmgrtest.WantKind(t, ask("ann@host", streams.StoreTask{Do: streams.StoreOutgoing}), transfer.KindDenied)
-	if v, err := qmgr.StoreOf(c, "BETA").Incoming(qmgrtest.Context(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].Messages != 2 {
+	if v, err := qmgr.StoreOf(c, "BETA").Incoming(qmgrtest.Context(t)); err != nil || len(v.Epochs) != 1 || v.Epochs[0].Messages != 2 {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -47,10 +48,10 @@ func TestStoreErrandsAreOnesOwn(t *testing.T) {
 // order that.
 func TestStoreIsClearedOfAnAgent(t *testing.T) {
 	s, c := storing(t, streams.MinMaxStored)
-	shelf := func(from, to transfer.AgentName) *streams.Shelf {
-		return &streams.Shelf{From: from, To: to, ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	epoch := func(from, to transfer.AgentName) *wire.StoredEpoch {
+		return &wire.StoredEpoch{From: from, To: to, ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	}
-	for _, sh := range []*streams.Shelf{shelf("ALPHA", "BETA"), shelf("BETA", "GAMMA"), shelf("ALPHA", "GAMMA")} {
+	for _, sh := range []*wire.StoredEpoch{epoch("ALPHA", "BETA"), epoch("BETA", "GAMMA"), epoch("ALPHA", "GAMMA")} {
 		if err := putOn(t, c, sh, 2, 10); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +81,7 @@ func TestStoreIsClearedOfAnAgent(t *testing.T) {
 	if err := ask("coordination", "BETA"); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := qmgr.StoreOf(c, "GAMMA").Incoming(qmgrtest.Context(t)); err != nil || len(v.Shelves) != 1 || v.Shelves[0].From != "ALPHA" {
+	if v, err := qmgr.StoreOf(c, "GAMMA").Incoming(qmgrtest.Context(t)); err != nil || len(v.Epochs) != 1 || v.Epochs[0].From != "ALPHA" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if err := qmgr.ClearStored(qmgrtest.Context(t), c, "ALPHA"); err != nil || left() != 0 {

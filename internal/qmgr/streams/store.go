@@ -98,22 +98,12 @@ func StoreConfig(most int64) jetstream.StreamConfig {
 	}
 }
 
-// A Shelf holds the messages of one epoch of a transfer in StreamStore.
-type Shelf struct {
-	From, To transfer.AgentName
-	ID       transfer.ID
-	Epoch    uint32
-	Messages uint64
-}
-
-func (s *Shelf) Subject() string { return wire.StoreSubject(s.To, s.From, s.ID, s.Epoch) }
-
 const (
 	StoreIncoming = "incoming" // a look at the messages that wait for the agent
 	StoreOutgoing = "outgoing" // a look at the agent's sent messages, before it sends more
 	StoreSent     = "sent"     // the same, later: it makes no store
-	StoreRead     = "read"     // read bytes of a shelf
-	StoreReader   = "reader"   // make the reader of a shelf, for whole messages
+	StoreRead     = "read"     // read bytes of an epoch
+	StoreReader   = "reader"   // make the reader of an epoch, for whole messages
 	StoreTrim     = "trim"     // messages that the agent has taken are removed
 	StorePurge    = "purge"    // messages that the agent has sent are removed
 	StoreClear    = "clear"    // the messages of a member, and those that wait for it, are removed
@@ -134,13 +124,13 @@ type StoreTask struct {
 
 // A StoreResult is the result of a StoreTask.
 type StoreResult struct {
-	Mark    string       `json:"mark,omitempty"`
-	Shelves []storeShelf `json:"shelves,omitempty"`
-	Used    int64        `json:"used,omitempty"`
-	Share   int64        `json:"share,omitempty"`
-	Gone    uint64       `json:"gone,omitempty"`
-	At      string       `json:"at,omitempty"`
-	Ledger  string       `json:"ledger,omitempty"` // of an outgoing look: mark of the ledger that has the peer's name
+	Mark   string       `json:"mark,omitempty"`
+	Epochs []storeEpoch `json:"shelves,omitempty"`
+	Used   int64        `json:"used,omitempty"`
+	Share  int64        `json:"share,omitempty"`
+	Gone   uint64       `json:"gone,omitempty"`
+	At     string       `json:"at,omitempty"`
+	Ledger string       `json:"ledger,omitempty"` // of an outgoing look: mark of the ledger that has the peer's name
 
 	// Of a reading, which has several answers. The bytes of the parts are behind the answer.
 	Parts []storePart `json:"parts,omitempty"`
@@ -150,7 +140,7 @@ type StoreResult struct {
 	Read func(ctx context.Context, answer func(StoreResult, []byte)) error `json:"-"` // gives the answers of a reading
 }
 
-// A storePart describes bytes of a message of a shelf.
+// A storePart describes bytes of a message of an epoch.
 type storePart struct {
 	Number uint64 `json:"n"` // of the message in the stream
 	Size   int    `json:"s"` // of the message
@@ -158,8 +148,8 @@ type storePart struct {
 	Len    int    `json:"l"`
 }
 
-// A storeShelf is the encoded form of a Shelf.
-type storeShelf struct {
+// A storeEpoch is an epoch with its number of messages.
+type storeEpoch struct {
 	Peer     string      `json:"peer"`
 	ID       transfer.ID `json:"id"`
 	Epoch    uint32      `json:"epoch"`
@@ -197,7 +187,7 @@ func (l Library) Store(ctx context.Context, self string, t StoreTask) (res Store
 
 	info := s.CachedInfo()
 	res.Mark = info.Created.UTC().Format(time.RFC3339Nano)
-	in, out := Shelf{From: peer, To: name, ID: t.ID, Epoch: t.Epoch}, Shelf{From: name, To: peer, ID: t.ID}
+	in, out := wire.StoredEpoch{From: peer, To: name, ID: t.ID, Epoch: t.Epoch}, wire.StoredEpoch{From: name, To: peer, ID: t.ID}
 	switch t.Do {
 	case StoreIncoming:
 		err = res.look(ctx, s, wire.AllStored(name), 3)
@@ -206,7 +196,7 @@ func (l Library) Store(ctx context.Context, self string, t StoreTask) (res Store
 			res.Share = info.Config.MaxBytes / 2
 		}
 		if t.Do == StoreOutgoing { // the source needs the sum only
-			res.Shelves = nil
+			res.Epochs = nil
 		}
 		if err == nil && t.Do == StoreOutgoing && peer != "" {
 			res.Ledger, err = l.ledgerOf(ctx, peer)
@@ -214,7 +204,7 @@ func (l Library) Store(ctx context.Context, self string, t StoreTask) (res Store
 	case StoreRead:
 		res.Mark = ""
 		res.Read = func(ctx context.Context, answer func(StoreResult, []byte)) error {
-			return readShelf(ctx, s, in.Subject(), &t, answer)
+			return readEpoch(ctx, s, in.Subject(), &t, answer)
 		}
 	case StoreReader:
 		err = l.makeReader(ctx, self, in.Subject(), t.From)
@@ -343,14 +333,14 @@ func (l Library) RaiseStore(ctx context.Context) {
 	}
 }
 
-// look lists the shelves of a filter. The peer is the token at a place of their subjects.
+// look lists the epochs of a filter. The peer is the token at a place of their subjects.
 func (res *StoreResult) look(ctx context.Context, s jetstream.Stream, filter string, peerAt int) error {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
 	if err != nil {
 		return err
 	}
 
-	var all []storeShelf
+	var all []storeEpoch
 	malformed := 0
 	for subject, n := range info.State.Subjects {
 		if n == 0 {
@@ -366,23 +356,23 @@ func (res *StoreResult) look(ctx context.Context, s jetstream.Stream, filter str
 			}
 			continue
 		}
-		all = append(all, storeShelf{Peer: strings.Split(subject, ".")[peerAt], ID: at.Transfer, Epoch: at.Epoch, Messages: n})
+		all = append(all, storeEpoch{Peer: strings.Split(subject, ".")[peerAt], ID: at.ID, Epoch: at.Epoch, Messages: n})
 	}
-	slices.SortFunc(all, func(a, b storeShelf) int {
+	slices.SortFunc(all, func(a, b storeEpoch) int {
 		return cmp.Or(strings.Compare(a.ID.String(), b.ID.String()), cmp.Compare(a.Epoch, b.Epoch))
 	})
 
-	// A peer with very many shelves does not displace the others.
-	count, rest := map[string]int{}, []storeShelf(nil)
-	for _, sh := range all {
-		if count[sh.Peer]++; count[sh.Peer] <= storeListOfOne {
-			res.Shelves = append(res.Shelves, sh)
+	// A peer with very many epochs does not displace the others.
+	count, rest := map[string]int{}, []storeEpoch(nil)
+	for _, e := range all {
+		if count[e.Peer]++; count[e.Peer] <= storeListOfOne {
+			res.Epochs = append(res.Epochs, e)
 		} else {
-			rest = append(rest, sh)
+			rest = append(rest, e)
 		}
 	}
-	res.Shelves = append(res.Shelves, rest...)
-	res.Shelves = res.Shelves[:min(len(res.Shelves), StoreListMost)]
+	res.Epochs = append(res.Epochs, rest...)
+	res.Epochs = res.Epochs[:min(len(res.Epochs), StoreListMost)]
 	return nil
 }
 
@@ -408,9 +398,9 @@ func (l Library) makeReader(ctx context.Context, self, subject string, from uint
 	return err
 }
 
-// readShelf returns Most bytes of a shelf, from the byte Begin of the message From on, in answers of Piece bytes at
+// readEpoch returns Most bytes of an epoch, from the byte Begin of the message From on, in answers of Piece bytes at
 // most. An answer is sent when the next bytes are there, because the last answer must be marked as the last one.
-func readShelf(ctx context.Context, s jetstream.Stream, filter string, t *StoreTask, answer func(StoreResult, []byte)) error {
+func readEpoch(ctx context.Context, s jetstream.Stream, filter string, t *StoreTask, answer func(StoreResult, []byte)) error {
 	left, piece := min(t.Most, storeReadMost), min(t.Piece, MaxStoredMessage)
 	if left <= 0 || piece <= 0 || t.Begin < 0 {
 		return transfer.Errorf(transfer.KindUsage, "a reading of %d bytes in pieces of %d is none", t.Most, t.Piece)
@@ -465,7 +455,7 @@ func purgeStored(ctx context.Context, s jetstream.Stream, subject string, below 
 
 // purgeBelow removes the epochs of a transfer below one, each by its name. Messages that arrive meanwhile in that
 // epoch, or in a later one, stay.
-func purgeBelow(ctx context.Context, s jetstream.Stream, of *Shelf, epoch uint32) (gone uint64, err error) {
+func purgeBelow(ctx context.Context, s jetstream.Stream, of *wire.StoredEpoch, epoch uint32) (gone uint64, err error) {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(wire.StoreEpochs(of.To, of.From, of.ID)))
 	if err != nil {
 		return 0, err

@@ -181,10 +181,10 @@ func (w *Writer) reopenStored(item uint64) error {
 	return w.beginItem(&wire.Frame{Type: wire.FrameBegin, Item: item, Begin: b})
 }
 
-// AwaitItem waits until an item of stored delivery is not too far ahead of the first undecided one. In other lanes the
-// source ensures that; it stores messages without that knowledge. AwaitItem waits only for files with a known digest.
+// awaitTurn waits until an item of stored delivery is not too far ahead of the first undecided one. In other lanes the
+// source ensures that; it stores messages without that knowledge. awaitTurn waits only for files with a known digest.
 // The source stores a missing digest before it goes on, and later messages of the store cannot come during the wait.
-func (w *Writer) AwaitItem(item uint64) {
+func (w *Writer) awaitTurn(item uint64) {
 	in := func() *transfer.ItemSet { return &w.entry.In.Decided }
 	for !in().Fits(item) && item <= in().Below()+2*transfer.MaxUndecided {
 		w.fin.settleSums()

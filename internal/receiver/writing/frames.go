@@ -163,8 +163,8 @@ func (w *Writer) suspect() {
 	w.suspects.Store(p)
 }
 
-// cutKnown cuts off the part of a frame that the file already has. A shelf is read again from the position in the
-// ledger, and a file may be further.
+// cutKnown cuts off the part of a frame that the file already has. A stored epoch is read again from the position in
+// the ledger, and a file may be further.
 func cutKnown(c *file, f *wire.Frame) (done bool) {
 	has := c.offset()
 	switch f.Type {

@@ -45,6 +45,9 @@ func New(a *Agent, e *entry.Entry, to *Destinations, ep *Epoch, events Events, p
 // if the epoch is to end: the source sends the message again.
 func (w *Writer) Write(f *wire.Frame, absent *conversion.Pair) bool {
 	w.absent = absent
+	if w.ep.Stored && (f.Type == wire.FrameBegin || f.Type == wire.FrameFail) {
+		w.awaitTurn(f.Item)
+	}
 	if err := w.frame(f); err != nil {
 		w.fin.frameFailed(f.Item, err)
 		return false

@@ -119,12 +119,3 @@ func (w *Whole) Write(b []byte) (int, error) {
 	}
 	return n, err
 }
-
-// WriteBuffers writes several pieces as Write does one, and forgets them.
-func (w *Whole) WriteBuffers(parts net.Buffers) (int64, error) {
-	n, err := parts.WriteTo(w.Conn)
-	if ferr := w.beneath.Flush(); err == nil {
-		err = ferr
-	}
-	return n, err
-}

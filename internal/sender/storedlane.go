@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Shelf is the lane of an epoch in the store.
-type Shelf interface {
+// A StoredLane stores the messages of an epoch.
+type StoredLane interface {
 	Lane
 	// Flush waits until all sent messages are stored.
 	Flush(ctx context.Context) error
@@ -30,35 +30,36 @@ type Store interface {
 	// Store returns the name of the store for a destination, at the destination's present or last queue manager. It
 	// makes the store if there is none.
 	Store(ctx context.Context, to transfer.AgentName) (StoreName, error)
-	// Shelf returns the lane of an epoch. It calls acked with the number of stored messages.
-	Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) Shelf
+	// Lane returns the lane of an epoch. It calls acked with the number of stored messages.
+	Lane(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) StoredLane
 	// Purge removes the epochs of a transfer before one.
 	Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error
-	// Left reports that the epochs of a transfer before one are of no use any more. The store removes them when it can.
-	// It does not block.
-	Left(at string, to transfer.AgentName, id transfer.ID, before uint32)
-	// Park lets a transfer keep messages that wait for room without a slot; false: too many transfers do. Unpark ends
-	// that.
-	Park() bool
-	Unpark()
+	// Release reports that the epochs of a transfer before one are of no use any more. The store removes them when it
+	// can. It does not block.
+	Release(at string, to transfer.AgentName, id transfer.ID, before uint32)
+	// BeginWait lets a transfer keep messages that wait for room without a slot; false: too many transfers do. EndWait
+	// ends that.
+	BeginWait() bool
+	EndWait()
 }
 
 // laneStored is the reason why messages take the queue lane.
 const laneStored = "stored delivery"
 
-// openShelf opens the epoch in the store: its first message is OPEN.
-func openShelf(s *stream) error {
+// openStored opens the lane of an epoch in the store: its first message is OPEN.
+func openStored(s *stream) error {
 	s.live.setLane(transfer.LaneQueue, laneStored)
 	s.controller = s.cfg.Controllers.Controller(string(s.to), "store")
 	s.flight = s.controller.Join(s.feeder.wake)
-	s.shelf = s.cfg.Store.Shelf(s.ctx, s.rec.read().Shelf(), s.to, s.ID, s.epoch, func(n uint64) {
+	s.durable = s.cfg.Store.Lane(s.ctx, s.rec.read().Store(), s.to, s.ID, s.epoch, func(n uint64) {
 		if n == 1 {
-			close(s.opened)
+			s.opened.Store(true)
+			s.driver.wake()
 		}
 		s.flight.Acked(n-1, time.Time{}, s.cfg.Clock.Now()) // the first one is OPEN, which has no number
 		s.feeder.wake()
 	})
-	s.lane = s.shelf
+	s.lane = s.durable
 	s.flying.Store(s.flight)
 	if err := s.lane.Send(s.head); err != nil {
 		return &laneError{err}
@@ -66,10 +67,10 @@ func openShelf(s *stream) error {
 	return nil
 }
 
-// waitsForStore returns why a pump's messages are not stored at present.
-func waitsForStore(s *stream) (why *transfer.Error, since time.Time) {
+// waitsForRoom returns why a pump's messages are not stored at present.
+func waitsForRoom(s *stream) (why *transfer.Error, since time.Time) {
 	if s.flying.Load() == nil {
 		return nil, since
 	}
-	return s.shelf.Waits()
+	return s.durable.Waits()
 }

@@ -9,9 +9,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A transfer is not silent while its shelf is being read, even if a message takes long. It is silent once the reader
-// reads other shelves.
-func TestAShelfThatIsReadIsNotSilent(t *testing.T) {
+// A transfer is not silent while its stored epoch is being read, even if a message takes long. It is silent once the
+// reader reads other epochs.
+func TestAStoredEpochThatIsReadIsNotSilent(t *testing.T) {
 	r, id, _ := resting(t)
 	i := live(t, r, id)
 	i.ep.Stored = true
@@ -22,27 +22,27 @@ func TestAShelfThatIsReadIsNotSilent(t *testing.T) {
 		i.due(now.Add(after))
 		return !i.ep.Live
 	}
-	(Desk{r}).Comes([]Shelf{{From: "ALPHA", ID: id, Epoch: 1}})
+	(StoredInput{r}).Comes([]wire.StoredEpoch{{From: "ALPHA", ID: id, Epoch: 1}})
 	if silent(sourceSilent - time.Second) {
-		t.Fatal("the transfer is taken for silent while its shelf is read")
+		t.Fatal("the transfer is taken for silent while its epoch is read")
 	}
-	(Desk{r}).Comes([]Shelf{{From: "ALPHA", ID: transfer.ID{9}, Epoch: 1}})
+	(StoredInput{r}).Comes([]wire.StoredEpoch{{From: "ALPHA", ID: transfer.ID{9}, Epoch: 1}})
 	if !silent(time.Second) {
-		t.Error("the transfer keeps its slot, and another one's shelf is read")
+		t.Error("the transfer keeps its slot, and another one's epoch is read")
 	}
 }
 
 // A heardLate is a store of an agent that compares its ledger with coordination's log at a time set by the test.
 type heardLate struct {
-	Shelves
+	Store
 	compared bool
 }
 
 func (h *heardLate) Compared() bool { return h.compared }
 
-// TestALedgerThatIsFoundToBeOlderLate begins with a shelf without its first message, and with a source that names the
-// mark of this ledger. The source must wait until the ledger was compared with coordination's log. If the log shows
-// that the ledger is an older copy, the transfer is refused; otherwise it begins again.
+// TestALedgerThatIsFoundToBeOlderLate begins with a stored epoch without its first message, and with a source that
+// names the mark of this ledger. The source must wait until the ledger was compared with coordination's log. If the log
+// shows that the ledger is an older copy, the transfer is refused; otherwise it begins again.
 func TestALedgerThatIsFoundToBeOlderLate(t *testing.T) {
 	for name, older := range map[string]bool{"as it was": false, "older copy": true} {
 		t.Run(name, func(t *testing.T) {
@@ -54,11 +54,11 @@ func TestALedgerThatIsFoundToBeOlderLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := transfer.NewID(time.Now()) // without a record here
-			o := &wire.Open{Nonce: 1, Request: transfer.Request{ID: id}, Stored: &wire.Shelved{Epoch: 1, Ledger: mark, Last: 3}}
+			o := &wire.Open{Nonce: 1, Request: transfer.Request{ID: id}, Stored: &wire.StoredState{Epoch: 1, Ledger: mark, Last: 3}}
 			answer := func() (refused bool, last wire.Kind) {
 				t.Helper()
 				i := r.newActor(id, "ALPHA")
-				refused = i.shelf.refuseUnknown(o)
+				refused = i.stored.refuseUnknown(o)
 				if all := said.all; len(all) > 0 {
 					last = all[len(all)-1].Kind
 				}

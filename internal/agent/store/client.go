@@ -1,7 +1,6 @@
-// Package shelves is an agent's part of stored delivery: it stores data for other agents in the store of a queue manager,
-// reads the data that is stored for its own agent, and removes data that is not needed any more. A shelf is the data of
-// one epoch of a transfer.
-package shelves
+// Package store is an agent's part of stored delivery: it stores data for other agents in the store of a queue manager,
+// reads the data that is stored for its own agent, and removes data that is not needed any more.
+package store
 
 import (
 	"context"
@@ -15,7 +14,6 @@ import (
 	"ferry/internal/lane/stored"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
-	"ferry/internal/qmgr/streams"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/sys/clock"
@@ -26,20 +24,20 @@ import (
 
 // Times of stored delivery.
 const (
-	storeTry     = 30 * time.Second // at most; a question is given up earlier when no byte comes
-	storeSlice   = 2 * time.Second  // of a shelf, while others wait
-	storeLater   = 4 * time.Second  // until a transfer that could take no message is tried again
-	storeTake    = 20 * time.Second // for a message, on a disk that hangs: then other shelves have their turn
-	storeActive  = time.Second      // between two looks while messages come, at least
-	storeSeldom  = 5 * time.Second  // and at most
-	storeIdle    = time.Minute      // for so long after the last of it
-	storeLooks   = 5 * time.Minute  // between two looks while none come
-	storeSweeps  = 10 * time.Minute // between two sweeps
-	storeRetry   = 2 * time.Second
-	storeFar     = 15 * time.Second
-	mostLooks    = 4096
-	mostLists    = 512 // entries; a look at more may not have shown all
-	shelfLookAge = time.Second
+	storeTry    = 30 * time.Second // at most; a question is given up earlier when no byte comes
+	storeSlice  = 2 * time.Second  // of an epoch, while others wait
+	storeLater  = 4 * time.Second  // until a transfer that could take no message is tried again
+	storeTake   = 20 * time.Second // for a message, on a disk that hangs: then other epochs have their turn
+	storeActive = time.Second      // between two looks while messages come, at least
+	storeSeldom = 5 * time.Second  // and at most
+	storeIdle   = time.Minute      // for so long after the last of it
+	storeLooks  = 5 * time.Minute  // between two looks while none come
+	storeSweeps = 10 * time.Minute // between two sweeps
+	storeRetry  = 2 * time.Second
+	storeFar    = 15 * time.Second
+	mostLooks   = 4096
+	mostLists   = 512 // entries; a look at more may not have shown all
+	roomLookAge = time.Second
 )
 
 // Config is the configuration of a Client.
@@ -56,7 +54,7 @@ type Config struct {
 }
 
 // A Client is an agent's part of the store of its queue manager. It stores data for other agents, reads data for this
-// one, and removes data that is not needed any more. It is sender.Store and receiver.Shelves.
+// one, and removes data that is not needed any more. It is sender.Store and receiver.Store.
 type Client struct {
 	cfg  Config
 	at   *qmgr.StoreAt
@@ -65,11 +63,11 @@ type Client struct {
 	tidy chan struct{} // there may be something to sweep
 
 	mu     sync.Mutex
-	mark   string                           // of the store, and
-	seen   bool                             // whether it was looked for
-	looks  map[receiver.Shelf]*wire.Message // OPENs that wait for a reading of their shelves
-	trims  map[receiver.Shelf]uint64        // first number that stays; MaxUint64: none does
-	left   map[leftover]leaving             // is to go from the store
+	mark   string                             // of the store, and
+	seen   bool                               // whether it was looked for
+	looks  map[wire.StoredEpoch]*wire.Message // OPENs that wait for a reading of their epochs
+	trims  map[wire.StoredEpoch]uint64        // first number that stays; MaxUint64: none does
+	left   map[leftover]leaving               // is to go from the store
 	parked int
 
 	asking sync.Mutex          // held while is asked how much is ours
@@ -97,14 +95,14 @@ type roomView struct {
 }
 
 var (
-	_ sender.Store     = (*Client)(nil)
-	_ receiver.Shelves = (*Client)(nil)
+	_ sender.Store   = (*Client)(nil)
+	_ receiver.Store = (*Client)(nil)
 )
 
 // New returns the client of an agent.
 func New(cfg Config) *Client {
 	return &Client{cfg: cfg, at: qmgr.StoreOf(cfg.Conn, cfg.Agent), read: make(chan struct{}, 1), trim: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
-		looks: map[receiver.Shelf]*wire.Message{}, trims: map[receiver.Shelf]uint64{}, left: map[leftover]leaving{}, rooms: map[string]roomView{}, owing: map[string]bool{}}
+		looks: map[wire.StoredEpoch]*wire.Message{}, trims: map[wire.StoredEpoch]uint64{}, left: map[leftover]leaving{}, rooms: map[string]roomView{}, owing: map[string]bool{}}
 }
 
 // Start runs the client's loops by run, until the context ends. Data is read once may returns; false ends that loop.
@@ -117,7 +115,7 @@ func (s *Client) Start(run func(func()), recv *receiver.Receiver, may func() boo
 // Compared reports whether the agent has compared its ledger with coordination's log in this run.
 func (s *Client) Compared() bool { return s.cfg.Compared() }
 
-// Again has all shelves read: the connection is new.
+// Again has all epochs read: the connection is new.
 func (s *Client) Again() {
 	wake.Up(s.read)
 	wake.Up(s.trim)
@@ -132,8 +130,8 @@ func (s *Client) Store(ctx context.Context, to transfer.AgentName) (sender.Store
 	return sender.StoreName{Mark: v.Mark, At: v.At, Ledger: v.Ledger}, err
 }
 
-// Shelf makes the lane of an epoch.
-func (s *Client) Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) sender.Shelf {
+// Lane makes the lane of an epoch.
+func (s *Client) Lane(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) sender.StoredLane {
 	return stored.New(ctx, stored.Config{Publish: stored.Through(s.at, at), Subject: wire.StoreSubject(to, s.cfg.Agent, id, epoch),
 		Memory: s.cfg.Memory, Clock: s.cfg.Clock, Room: func(ctx context.Context) error { return s.hasRoom(ctx, at) }, Acked: acked})
 }
@@ -143,7 +141,7 @@ func (s *Client) hasRoom(ctx context.Context, at string) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	room := s.rooms[at]
-	if now := s.cfg.Clock.Now(); now.Sub(room.looked) >= shelfLookAge {
+	if now := s.cfg.Clock.Now(); now.Sub(room.looked) >= roomLookAge {
 		ctx, cancel := context.WithTimeout(ctx, storeTry)
 		defer cancel()
 		v, err := s.at.OutgoingAt(ctx, at)
@@ -164,8 +162,8 @@ func (s *Client) Purge(ctx context.Context, at string, to transfer.AgentName, id
 	return s.at.Purge(ctx, at, to, id, before)
 }
 
-// Left has the data that is left of a transfer in a store removed.
-func (s *Client) Left(at string, to transfer.AgentName, id transfer.ID, before uint32) {
+// Release has the data that is left of a transfer in a store removed.
+func (s *Client) Release(at string, to transfer.AgentName, id transfer.ID, before uint32) {
 	s.mu.Lock()
 	key := leftover{at, id}
 	if len(s.left) < mostLooks { // of more the sweep finds those that are left
@@ -175,8 +173,8 @@ func (s *Client) Left(at string, to transfer.AgentName, id transfer.ID, before u
 	wake.Up(s.tidy)
 }
 
-// Park lets as many transfers wait for room without a slot as there are slots. It reports whether one more may wait.
-func (s *Client) Park() bool {
+// BeginWait lets as many transfers wait for room without a slot as there are slots. It reports whether one more may wait.
+func (s *Client) BeginWait() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.parked >= s.cfg.Parked {
@@ -186,15 +184,15 @@ func (s *Client) Park() bool {
 	return true
 }
 
-// Unpark is the end of such a wait.
-func (s *Client) Unpark() {
+// EndWait is the end of such a wait.
+func (s *Client) EndWait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parked--
 }
 
-// Look has the shelf of an OPEN read.
-func (s *Client) Look(at receiver.Shelf, open *wire.Message) {
+// Look has the epoch of an OPEN read.
+func (s *Client) Look(at wire.StoredEpoch, open *wire.Message) {
 	s.mu.Lock()
 	if open != nil && (len(s.looks) < mostLooks || s.looks[at] != nil) {
 		s.looks[at] = open
@@ -204,7 +202,7 @@ func (s *Client) Look(at receiver.Shelf, open *wire.Message) {
 }
 
 // Trim has data removed that is not needed any more: numbers below below, or all where it is 0.
-func (s *Client) Trim(at receiver.Shelf, below uint64) {
+func (s *Client) Trim(at wire.StoredEpoch, below uint64) {
 	if below == 0 {
 		below = math.MaxUint64
 	}
@@ -226,7 +224,7 @@ func (s *Client) trimLoop() {
 	for s.await(s.trim, storeSweeps) {
 		s.mu.Lock()
 		trims := s.trims
-		s.trims = map[receiver.Shelf]uint64{}
+		s.trims = map[wire.StoredEpoch]uint64{}
 		s.mu.Unlock()
 		for at, below := range trims {
 			if err := s.trimNow(at, below); err != nil {
@@ -238,17 +236,13 @@ func (s *Client) trimLoop() {
 	}
 }
 
-func (s *Client) trimNow(at receiver.Shelf, below uint64) error {
+func (s *Client) trimNow(at wire.StoredEpoch, below uint64) error {
 	ctx, cancel := context.WithTimeout(s.cfg.Context, storeTry)
 	defer cancel()
 	if below == math.MaxUint64 {
 		below = 0
 	}
-	return s.at.Trim(ctx, shelfOf(at), below)
-}
-
-func shelfOf(at receiver.Shelf) streams.Shelf {
-	return streams.Shelf{From: at.From, ID: at.ID, Epoch: at.Epoch}
+	return s.at.Trim(ctx, at, below)
 }
 
 // await waits until it is poked, or for d; it reports false when the agent ends.
@@ -264,8 +258,8 @@ func (s *Client) await(poked <-chan struct{}, d time.Duration) bool {
 }
 
 // Owes notes queue managers that have stored data of earlier processes, before sweepLoop begins.
-func (s *Client) Owes(shelves []string) {
-	for _, at := range shelves {
+func (s *Client) Owes(stores []string) {
+	for _, at := range stores {
 		s.owing[at] = true
 	}
 }
@@ -323,19 +317,19 @@ func (s *Client) sweepStore(at string) error {
 	if err != nil {
 		return err
 	}
-	for _, shelf := range v.Shelves {
-		rec, err := ledger.SourceOf(s.cfg.Ledger, shelf.ID)
+	for _, e := range v.Epochs {
+		rec, err := ledger.SourceOf(s.cfg.Ledger, e.ID)
 		if err != nil {
 			return err
 		}
 		before := uint32(math.MaxUint32)
-		if rec != nil && !rec.State.Final() && !rec.Cancel && rec.Request.Destination == shelf.To {
+		if rec != nil && !rec.State.Final() && !rec.Cancel && rec.Request.Destination == e.To {
 			before = rec.Epoch
 		}
-		if shelf.Epoch >= before {
+		if e.Epoch >= before {
 			continue
 		}
-		if err := s.Purge(ctx, at, shelf.To, shelf.ID, before); err != nil {
+		if err := s.Purge(ctx, at, e.To, e.ID, before); err != nil {
 			return err
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Desk hands stored messages over to a Receiver.
-type Desk struct{ Receiver *Receiver }
+// A StoredInput hands stored messages over to a Receiver.
+type StoredInput struct{ Receiver *Receiver }
 
 // Take takes a stored message, and returns when it is handled or ctx ends.
-func (d Desk) Take(ctx context.Context, m StoredMessage) Taking {
-	p := &shelved{StoredMessage: m, said: make(chan Taking, 1)}
+func (d StoredInput) Take(ctx context.Context, m StoredMessage) Taking {
+	p := &storedParcel{StoredMessage: m, said: make(chan Taking, 1)}
 	var why string
 	if len(m.Data) > 0 && m.Data[0] == '{' {
 		open, err := wire.Decode(m.Data)
@@ -19,14 +19,14 @@ func (d Desk) Take(ctx context.Context, m StoredMessage) Taking {
 		case err != nil:
 			why = err.Error()
 		case open.Kind != wire.KindOpen || open.From != m.From || open.Transfer != m.ID || open.Open.Stored == nil || open.Open.Stored.Epoch != m.Epoch:
-			why = "the OPEN on a shelf is of something else"
+			why = "the OPEN in the store is of something else"
 		default:
 			p.open = open.Open
 		}
 	} else if h, err := wire.PeekHeader(m.Data); err != nil {
 		why = err.Error()
 	} else if p.head = h; h.Transfer != m.ID || h.Epoch != m.Epoch {
-		why = "a message on a shelf is of something else"
+		why = "a message in the store is of something else"
 	}
 	if why != "" {
 		d.Receiver.cfg.Quiet.Dropped(string(m.From), "the stored data cannot be read", "transfer", m.ID, "error", why)
@@ -35,17 +35,19 @@ func (d Desk) Take(ctx context.Context, m StoredMessage) Taking {
 	return d.hand(ctx, p)
 }
 
-// Absent reports an empty shelf for an OPEN that names the shelf.
-func (d Desk) Absent(ctx context.Context, at Shelf, open *wire.Message) {
-	d.hand(ctx, &shelved{StoredMessage: StoredMessage{Shelf: at}, open: open.Open, absent: true, said: make(chan Taking, 1)})
+// Absent reports that nothing of the epoch of an OPEN is stored.
+func (d StoredInput) Absent(ctx context.Context, at wire.StoredEpoch, open *wire.Message) {
+	d.hand(ctx, &storedParcel{StoredMessage: StoredMessage{StoredEpoch: at}, open: open.Open, absent: true, said: make(chan Taking, 1)})
 }
 
-// Comes reports the shelves that are being read, or wait for the reader: on a slow link a message takes long. Their
+// Comes reports the epochs that are being read, or wait for the reader: on a slow link a message takes long. Their
 // transfers are not silent.
-func (d Desk) Comes(shelves []Shelf) { d.Receiver.shelves.read(shelves, d.Receiver.cfg.Clock.Now()) }
+func (d StoredInput) Comes(epochs []wire.StoredEpoch) {
+	d.Receiver.reading.read(epochs, d.Receiver.cfg.Clock.Now())
+}
 
 // hand hands a message to its actor and waits for the verdict.
-func (d Desk) hand(ctx context.Context, p *shelved) Taking {
+func (d StoredInput) hand(ctx context.Context, p *storedParcel) Taking {
 	r := d.Receiver
 	r.mu.Lock()
 	a := r.actors[p.ID]
