@@ -140,7 +140,7 @@ func (a *intake) authorise(w *wholeRequest) (rule string, err error) {
 // check refuses a request with programs that cannot run here, or, with files, with paths that cannot be sent.
 func (a *intake) check(w *wholeRequest, files bool) error {
 	q := w.head
-	if err := a.calls.Vet(q, w.Principal, false); err != nil || !files {
+	if err := a.calls.Check(q, w.Principal, false); err != nil || !files {
 		return err
 	}
 	all := append(slices.Clip(q.Items), w.rest...)

@@ -18,14 +18,14 @@ import (
 // A gatekeeper decides which requests, commands and questions of a principal this agent takes.
 type gatekeeper struct {
 	*core
-	*enrol.Keeper
+	*enrol.TrustCache
 	words *word.Checker // nil: the network has no identities
 }
 
 // newGatekeeper reads the trust document that the ledger has.
 func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
-	k, err := enrol.NewKeeper(enrol.KeeperConfig{Conn: c.conn, Clock: c.cfg.Clock, Quiet: c.quiet, Who: string(c.cfg.Name),
-		Sandbox: c.cfg.Sandbox, Bare: c.cfg.Streams != nil, Fold: runtime.GOOS == "windows" || runtime.GOOS == "darwin", Revoked: revoked,
+	k, err := enrol.NewTrustCache(enrol.TrustCacheConfig{Conn: c.conn, Clock: c.cfg.Clock, Quiet: c.quiet, Who: string(c.cfg.Name),
+		Sandbox: c.cfg.Sandbox, WithoutRules: c.cfg.Streams != nil, Fold: runtime.GOOS == "windows" || runtime.GOOS == "darwin", Revoked: revoked,
 		Kept: func(network string) (doc []byte, err error) {
 			err = c.ledger.View(func(tx *ledger.Tx) error { doc = tx.Trust(network).Get(); return nil })
 			return doc, err
@@ -33,7 +33,7 @@ func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
 		Keep: func(network string, doc []byte) error {
 			return c.ledger.Update(func(tx *ledger.Tx) error { return tx.Trust(network).Put(doc) })
 		}})
-	g := &gatekeeper{core: c, Keeper: k}
+	g := &gatekeeper{core: c, TrustCache: k}
 	if self := c.conn.Identity(); self != nil {
 		g.words = word.NewChecker(self, identity.Agent, string(c.cfg.Name))
 		g.words.Delegate(func(by, principal identity.Name) error {

@@ -372,7 +372,7 @@ func (a *Agent) Halt() {
 // Reconnected is called when the connection to the queue manager is new.
 func (a *Agent) Reconnected() {
 	a.lanes.moved()
-	a.gate.Again()
+	a.gate.Refresh()
 	if a.storing != nil {
 		a.storing.Again()
 	}
@@ -400,7 +400,7 @@ func (a *Agent) ageLoop() {
 			err := a.ledger.AddRunning(time.Minute)
 			a.sched.ForgetPeers()
 			if err == nil && minutes%60 == 0 {
-				err = errors.Join(a.ledger.Forget(Retention), a.calls.Age(Retention))
+				err = errors.Join(a.ledger.Forget(Retention), a.calls.RemoveOld(Retention))
 			}
 			if err != nil {
 				a.log.Error("cannot write the ledger", "error", err)

@@ -70,8 +70,8 @@ func (c *Config) fill() {
 		c.MaxSource, c.MaxDestination = min(c.MaxSource, most), min(c.MaxDestination, most)
 	}
 
-	if c.Files.Spare >= extraDescriptors*c.MaxQueued {
-		c.Files.Spare = 0 // they need not be counted
+	if c.Files.Optional >= extraDescriptors*c.MaxQueued {
+		c.Files.Optional = 0 // they need not be counted
 	}
 
 	if c.Clock == nil {

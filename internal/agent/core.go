@@ -95,7 +95,7 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
-	s, err := c.conn.Standing(ctx, c.cfg.controls())
+	s, err := c.conn.ReaderPosition(ctx, c.cfg.controls())
 	return s.Unread, s.Now, err
 }
 

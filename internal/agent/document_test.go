@@ -257,7 +257,7 @@ func (c countsDocuments) Commands() map[wire.Kind]duty.Command {
 // put it on the queue. A document that no duty takes is treated as before.
 func TestDocumentsOfDuties(t *testing.T) {
 	c := countsDocuments{&counter{running: make(chan struct{})}}
-	p := newPost(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
+	p := newPost(t, func(d duty.Services) (duty.Duty, error) { c.Services = d; return c, nil })
 	<-c.running
 	doc := func(name string) string {
 		return `<deleteMonitor><name>` + name + `</name><reply>` + p.inbox + `</reply></deleteMonitor>`

@@ -22,17 +22,17 @@ type duties struct {
 func newDuties(in *intake) (*duties, error) {
 	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
 	for _, mk := range in.cfg.Duties {
-		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, Place: in.sendCfg.Place, Status: in.status,
+		one, err := mk(duty.Services{Agent: in.cfg.Name, Ledger: in.ledger, Place: in.sendCfg.Place, Status: in.status,
 			Submit: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
 				return in.submitFor(by, q, dutyRoom)
 			},
 			Offer: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
 				return in.submitFor(by, q, -in.cfg.reservedRoom())
 			},
-			Cancel: in.cancelFor,
-			May:    func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
-			Holds:  in.gate.holds,
-			Permit: in.gate.permit, Programs: in.calls.Runner(), Note: in.note, Clock: in.cfg.Clock, Log: in.log})
+			Cancel:    in.cancelFor,
+			May:       func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
+			CheckKeys: in.gate.holds,
+			Permit:    in.gate.permit, Programs: in.calls.Runner(), Note: in.note, Clock: in.cfg.Clock, Log: in.log})
 		if err != nil {
 			return nil, err
 		}

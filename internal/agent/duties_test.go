@@ -20,7 +20,7 @@ import (
 
 // A counter is a duty that counts its commands, and submits the requests that it is given.
 type counter struct {
-	duty.Desk
+	duty.Services
 	running chan struct{}
 	asked   chan transfer.Request
 	done    chan *transfer.Progress
@@ -69,7 +69,7 @@ func (c *counter) Questions() map[wire.Kind]duty.Question {
 // A duty's command is done once however often it comes. A refused command leaves only its answer.
 func TestDutiesAreDoneOnce(t *testing.T) {
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
-	s := newScene(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
+	s := newScene(t, func(d duty.Services) (duty.Duty, error) { c.Services = d; return c, nil })
 	<-c.running
 	at := client.AtAgent{Client: &client.Client{Conn: s.stranger, Clock: clock.System, Timeout: patience}, Agent: "ALPHA"}
 	counted := func() string {
@@ -98,7 +98,7 @@ func TestDutiesAreDoneOnce(t *testing.T) {
 // A request from a duty is accepted once, for the principal that it names, in any size.
 func TestDutiesSubmit(t *testing.T) {
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
-	s := newScene(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
+	s := newScene(t, func(d duty.Services) (duty.Duty, error) { c.Services = d; return c, nil })
 	large := request()
 	for n := range 3000 {
 		large.Items = append(large.Items, transfer.RequestItem{Source: transfer.File(transfer.Path("a file with a name " + strconv.Itoa(n)))})
@@ -118,7 +118,7 @@ func TestDutiesSubmit(t *testing.T) {
 // A queue that is full of requests of users has room for requests of duties, up to a number.
 func TestDutiesHaveRoom(t *testing.T) {
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
-	s := sceneOf(t, agent.Config{MaxQueued: 1, Duties: []duty.Maker{func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil }}})
+	s := sceneOf(t, agent.Config{MaxQueued: 1, Duties: []duty.Maker{func(d duty.Services) (duty.Duty, error) { c.Services = d; return c, nil }}})
 	s.submitted()
 	busy, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -142,9 +142,9 @@ func TestDutiesHaveRoom(t *testing.T) {
 // Transfers that duties offer without end leave a tenth of the queue to users. They count in the shares of their
 // makers.
 func TestOffersLeaveRoom(t *testing.T) {
-	desk := make(chan duty.Desk, 1)
+	desk := make(chan duty.Services, 1)
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
-	s := sceneOf(t, agent.Config{MaxQueued: 20, Duties: []duty.Maker{func(d duty.Desk) (duty.Duty, error) { c.Desk = d; desk <- d; return c, nil }}})
+	s := sceneOf(t, agent.Config{MaxQueued: 20, Duties: []duty.Maker{func(d duty.Services) (duty.Duty, error) { c.Services = d; desk <- d; return c, nil }}})
 	<-c.running
 	d := <-desk
 	var took []int
@@ -169,9 +169,9 @@ func TestOffersLeaveRoom(t *testing.T) {
 // A duty cancels a transfer that it has submitted, for any principal of the command. A second cancel of it succeeds,
 // too.
 func TestDutiesCancel(t *testing.T) {
-	desk := make(chan duty.Desk, 1)
+	desk := make(chan duty.Services, 1)
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
-	sceneOf(t, agent.Config{Duties: []duty.Maker{func(d duty.Desk) (duty.Duty, error) { c.Desk = d; desk <- d; return c, nil }}})
+	sceneOf(t, agent.Config{Duties: []duty.Maker{func(d duty.Services) (duty.Duty, error) { c.Services = d; desk <- d; return c, nil }}})
 	<-c.running
 	d, q := <-desk, request()
 	if _, err := d.Offer(word.Origin{Principal: "ann%40box"}, &q); err != nil {

@@ -35,7 +35,7 @@ type transferEnds struct {
 	gate         *gatekeeper
 	witness      *outbox.Witness
 	olderCopy    *olderCopy
-	calls        *call.Keeper
+	calls        *call.Executor
 	controllers  flow.Controllers
 	endedUnknown atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
 }

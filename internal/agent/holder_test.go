@@ -46,7 +46,7 @@ func (s *courier) publish() {
 
 // A holds is a duty that gives the origin of each command.
 type holds struct {
-	duty.Desk
+	duty.Services
 	given chan word.Origin
 }
 
@@ -63,9 +63,9 @@ func (h holds) Run(ctx context.Context)                { <-ctx.Done() }
 // A command has no further effect if its author was enrolled again with other keys, or if it came before that,
 // unsigned.
 func TestACommandOfAFormerHolder(t *testing.T) {
-	var desk duty.Desk
+	var desk duty.Services
 	given := make(chan word.Origin, 1)
-	s := newCourier(t, func(d duty.Desk) (duty.Duty, error) { desk = d; return holds{d, given}, nil })
+	s := newCourier(t, func(d duty.Services) (duty.Duty, error) { desk = d; return holds{d, given}, nil })
 	hold := func() word.Origin {
 		t.Helper()
 		c := wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: "hold", Reply: s.inbox}
@@ -76,15 +76,15 @@ func TestACommandOfAFormerHolder(t *testing.T) {
 	}
 	signed, unsigned := hold(), word.Origin{Principal: s.user.Self()}
 	for _, o := range []word.Origin{signed, unsigned} {
-		if err := desk.Holds(o); err != nil {
+		if err := desk.CheckKeys(o); err != nil {
 			t.Errorf("before: %v", err)
 		}
 	}
 
 	again := authoritytest.Identity(t, s.net, identity.User, "ann", roles.User)
 	s.publish()
-	s.until(func() bool { return desk.Holds(signed) != nil })
-	if err := desk.Holds(unsigned); transfer.KindOf(err) != transfer.KindDenied {
+	s.until(func() bool { return desk.CheckKeys(signed) != nil })
+	if err := desk.CheckKeys(unsigned); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("a command that was not signed holds: %v", err)
 	}
 	for _, submit := range []func(word.Origin, *transfer.Request) (*transfer.Progress, error){desk.Submit, desk.Offer} {
@@ -107,7 +107,7 @@ func TestACommandOfAFormerHolder(t *testing.T) {
 	})
 	s.must(err)
 	t.Cleanup(stop)
-	if err := desk.Holds(hold()); err != nil {
+	if err := desk.CheckKeys(hold()); err != nil {
 		t.Errorf("a command of the present holder: %v", err)
 	}
 	s.agent.Stop()
@@ -116,15 +116,15 @@ func TestACommandOfAFormerHolder(t *testing.T) {
 	if rec == nil || rec.Author != nil || rec.Holder == "" || !strings.HasPrefix(identity.KeyHash(again.Certificate().Leaf), rec.Holder) {
 		t.Fatalf("the ledger has %+v", rec)
 	}
-	if err := desk.Holds(rec.Origin); err != nil {
+	if err := desk.CheckKeys(rec.Origin); err != nil {
 		t.Errorf("a document of the present holder: %v", err)
 	}
 }
 
 // A user that acts for another one by a rule has the rights of that one, but for the authority admin.
 func TestADelegate(t *testing.T) {
-	var desk duty.Desk
-	s := newCourier(t, func(d duty.Desk) (duty.Duty, error) { desk = d; return holds{d, nil}, nil })
+	var desk duty.Services
+	s := newCourier(t, func(d duty.Services) (duty.Duty, error) { desk = d; return holds{d, nil}, nil })
 	console := authoritytest.Identity(t, s.net, identity.User, "console", roles.Member)
 	authoritytest.Identity(t, s.net, identity.User, "eve", roles.User)
 	s.publish()
@@ -198,7 +198,7 @@ func TestADelegate(t *testing.T) {
 	if rec == nil || rec.Principal != "ann" || rec.Author == nil || rec.Author.By != console.Name() || rec.Author.For.Name != "ann" {
 		t.Fatalf("the ledger has %+v", rec)
 	}
-	if err := desk.Holds(rec.Origin); transfer.KindOf(err) != transfer.KindDenied {
+	if err := desk.CheckKeys(rec.Origin); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("a command through a delegate holds without its rule: %v", err)
 	}
 	if all := noted[id]; len(all) == 0 || all[0].Principal != "ann" || all[0].Author == nil || all[0].Author.By != console.Name() {

@@ -221,13 +221,13 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 // A dataConn is the data connection, which says how far its connection has got.
 type dataConn struct{ *qmgr.Conn }
 
-// DataCarried is qmgr.DataCarried of the connection.
-func (c dataConn) DataCarried() (bytes uint64, waiting bool) { return qmgr.DataCarried(c.Conn) }
+// DataCarried is qmgr.DataAcknowledged of the connection.
+func (c dataConn) DataCarried() (bytes uint64, waiting bool) { return qmgr.DataAcknowledged(c.Conn) }
 
 // came returns the number of bytes that lanes have brought and that may be a source's: all bytes on the data
 // connection, and those on direct paths from it.
 func (l *lanes) came(from transfer.AgentName) int64 {
-	n := qmgr.DataCame(l.conn)
+	n := qmgr.DataReceived(l.conn)
 	if l.hub != nil {
 		n += direct.Received(l.hub, from)
 	}

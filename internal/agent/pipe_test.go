@@ -37,13 +37,13 @@ func TestAPipeEndsWithItsTransfer(t *testing.T) {
 	id := transfer.NewID(time.Now())
 	name, conn := s.pipe(authoritytest.Identity(t, s.net, identity.User, "bob", roles.User), id)
 	a, err := agent.Start(s.ctx, agent.Config{Name: name, Dir: s.dir, Log: slog.New(slog.DiscardHandler), Direct: agent.Direct{Mode: agent.DirectOff},
-		Streams: &agent.Streams{Source: pipe.NewSource(strings.NewReader("")), Target: pipe.Nowhere{}, Transfer: id}}, conn)
+		Streams: &agent.Streams{Source: pipe.NewSource(strings.NewReader("")), Target: pipe.NoTarget{}, Transfer: id}}, conn)
 	s.must(err)
 	queues := []streams.Queue{streams.Commands(name), streams.Controls(name)}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for _, q := range queues {
-		for _, err = s.master.Standing(s.ctx, q); err != nil; _, err = s.master.Standing(s.ctx, q) {
+		for _, err = s.master.ReaderPosition(s.ctx, q); err != nil; _, err = s.master.ReaderPosition(s.ctx, q) {
 			select {
 			case <-tick.C:
 			case <-s.ctx.Done():
@@ -53,7 +53,7 @@ func TestAPipeEndsWithItsTransfer(t *testing.T) {
 	}
 	a.Stop()
 	for _, q := range queues {
-		if _, err := s.master.Standing(s.ctx, q); transfer.KindOf(err) != transfer.KindNotFound {
+		if _, err := s.master.ReaderPosition(s.ctx, q); transfer.KindOf(err) != transfer.KindNotFound {
 			t.Errorf("the reader of %s stays: %v", q.Filter, err)
 		}
 	}

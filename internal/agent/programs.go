@@ -6,9 +6,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// newCalls returns the keeper that runs the programs of this agent's transfers: those of Config.Programs, for
+// newCalls returns the Executor that runs the programs of this agent's transfers: those of Config.Programs, for
 // principals with the authority.
-func (a *Agent) newCalls() (*call.Keeper, error) {
+func (a *Agent) newCalls() (*call.Executor, error) {
 	cfg := call.Config{Agent: a.cfg.Name, Ledger: a.ledger, Note: a.note, AtOnce: a.cfg.MaxDestination, Clock: a.cfg.Clock, Log: a.log,
 		May: func(principal string) error { return a.gate.answers(principal, transfer.AuthProgram) }}
 	if a.cfg.Programs != "" {

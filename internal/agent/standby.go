@@ -41,7 +41,7 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
 	}
-	if err := filelock.Works(cfg.Dir); err != nil {
+	if err := filelock.CheckLocks(cfg.Dir); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "agent %s cannot have a standby on this storage: %w", cfg.Name, err).
 			WithHint("keep --dir on storage that both hosts share, with locks that work between them; docs/operate.md has the list")
 	}

@@ -29,7 +29,7 @@ func (a *Agent) places() (s Streams, err error) {
 	}
 	a.fs, err = local.Open(local.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.cfg.protectedDirs(),
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
-		Scratch: a.cfg.scratch(), Spare: a.cfg.Files.Spare, Fence: fence, Clock: a.cfg.Clock})
+		Scratch: a.cfg.scratch(), OptionalFiles: a.cfg.Files.Optional, Fence: fence, Clock: a.cfg.Clock})
 	if err != nil {
 		return s, err
 	}

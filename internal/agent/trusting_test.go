@@ -261,7 +261,7 @@ func TestANewUserWaitsForTheRules(t *testing.T) {
 	if k := s.submit(); k != transfer.KindBusy {
 		t.Errorf("before the authority answers, the agent answers a request with kind %s", k)
 	}
-	desk := &enrol.Desk{Authority: s.net, Conn: s.connect(authoritytest.Identity(t, s.net, identity.Authority, "", roles.Authority)),
+	desk := &enrol.Responder{Authority: s.net, Conn: s.connect(authoritytest.Identity(t, s.net, identity.Authority, "", roles.Authority)),
 		Changed: func() {}, Log: slog.New(slog.DiscardHandler)}
 	gone, err := desk.Attend()
 	s.must(err)

@@ -224,7 +224,7 @@ func TestDocumentsThroughAChannel(t *testing.T) {
 
 // A sends is a duty that submits a transfer by each command, and reports it.
 type sends struct {
-	duty.Desk
+	duty.Services
 	sent chan error
 }
 
@@ -248,7 +248,7 @@ func (s sends) Run(ctx context.Context) { <-ctx.Done() }
 // A transfer of a duty has the author of the command that has set the duty up.
 func TestDutiesKeepTheirAuthor(t *testing.T) {
 	sent := make(chan error, 1)
-	s := newCourier(t, func(d duty.Desk) (duty.Duty, error) { return sends{d, sent}, nil })
+	s := newCourier(t, func(d duty.Services) (duty.Duty, error) { return sends{d, sent}, nil })
 	q := request()
 	c := wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: "send", Body: wire.Marshal(q), Reply: s.inbox}
 	l := s.sign(letter{wire.ControlSubject("ALPHA", s.user.Self()), c.ID, wire.Marshal(c)}, time.Now())

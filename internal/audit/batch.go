@@ -156,7 +156,7 @@ func (b *Batch) entries(key stream) ([]entry, error) {
 		}
 		body := []byte(raw)
 		if !ours {
-			if body, err = oneLine(raw); err != nil {
+			if body, err = removeSpace(raw); err != nil {
 				return nil, err
 			}
 		}
@@ -168,8 +168,8 @@ func (b *Batch) entries(key stream) ([]entry, error) {
 	return list, nil
 }
 
-// oneLine removes space between the tokens, which Encode never writes. So the log prints as one record a line.
-func oneLine(raw []byte) ([]byte, error) {
+// removeSpace removes space between the tokens, which Encode never writes. So the log prints as one record a line.
+func removeSpace(raw []byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "audit record is malformed: %w", err)

@@ -9,20 +9,20 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Heard has the witnesses' statements about a log.
-type Heard struct {
+// WitnessStatements has the witnesses' statements about a log.
+type WitnessStatements struct {
 	Roots      *identity.Roots
 	Statements []*witness.Statement
 	Silent     []transfer.AgentName // agents that did not answer
-	// Show asks the keeper of the log to show it to a witness that has seen size records of the log with an
+	// Show asks coordination to show it to a witness that has seen size records of the log with an
 	// incarnation. It is nil if the files of the log are at hand.
 	Show func(size int64, log string) (*witness.Shown, error)
 	Now  time.Time
 }
 
-// Hear compares the witnesses' statements with the keeper's answers, and adds each contradiction to the report. It
+// Compare compares the witnesses' statements with coordination's answers, and adds each contradiction to the report. It
 // returns the checkpoints that the log itself must match.
-func (h *Heard) Hear(r *Report) (kept []Checkpoint) {
+func (h *WitnessStatements) Compare(r *Report) (kept []Checkpoint) {
 	seen := map[Checkpoint]bool{}
 	for _, s := range h.Statements {
 		name := s.Binding.Identity.Name
@@ -56,8 +56,8 @@ func (h *Heard) Hear(r *Report) (kept []Checkpoint) {
 	return kept
 }
 
-// Same reports witnesses' checkpoints that belong to another log than the files at hand.
-func (h *Heard) Same(l *Log, r *Report) {
+// CheckSameLog reports witnesses' checkpoints that belong to another log than the files at hand.
+func (h *WitnessStatements) CheckSameLog(l *Log, r *Report) {
 	for _, s := range h.Statements {
 		if who, at, ok, err := s.Check(h.Roots); err == nil && ok && at.Log != FormatIncarnation(l.files.id) {
 			r.add(-1, "the witness %s has seen %s; these files are log %s", who.Name.Name, at, FormatIncarnation(l.files.id))

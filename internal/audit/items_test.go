@@ -142,7 +142,7 @@ func FuzzItems(f *testing.F) {
 		if plain, err := decodeAny(text); err != nil || !reflect.DeepEqual(r, plain) {
 			t.Fatalf("%s was read as %+v, want %+v: %v", text, r, plain, err)
 		}
-		if line, err := oneLine(text); err != nil || !bytes.Equal(line, text) {
+		if line, err := removeSpace(text); err != nil || !bytes.Equal(line, text) {
 			t.Fatalf("%s is on one line %s, %v", text, line, err)
 		}
 	})

@@ -60,7 +60,7 @@ func openLog(dir string, now func() time.Time, d disk, tails ...Tail) (*Log, err
 	l := &Log{files: files{dir: dir, disk: d}, now: now, lock: held, recent: newRecent()}
 	err = l.files.open(os.O_RDWR)
 	if err == nil {
-		err = l.restore(append(tails, Tail{toldApart, l.recent.add}))
+		err = l.restore(append(tails, Tail{distinguished, l.recent.add}))
 	}
 	if err != nil {
 		l.release()
@@ -94,7 +94,7 @@ func OpenLogReadOnly(dir string) (*Log, error) {
 	l := &Log{files: files{dir: dir, disk: osDisk{}}, now: time.Now, recent: newRecent()}
 	err := l.files.open(os.O_RDONLY)
 	if err == nil {
-		l.openedAs, err = l.files.look()
+		l.openedAs, err = l.files.readFindings()
 	}
 	if err == nil {
 		l.tip.tree, err = loadTree(min(l.openedAs.hashed, l.openedAs.indexed), l.files.hashes)

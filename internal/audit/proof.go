@@ -169,7 +169,7 @@ func (s *ProofSeal) check(rec *Record, leaf tlog.Hash, roots *identity.Roots) er
 	if err != nil {
 		return unproved("%w", err)
 	}
-	root, ok := climb(s.Path, int64(s.Count), int64(s.At), leaf)
+	root, ok := rootOfPath(s.Path, int64(s.Count), int64(s.At), leaf)
 	switch {
 	case !ok || !p.Seals(rec.Agent) || s.Incarnation != rec.Incarnation || s.At < 0 || s.At >= s.Count || rec.N != s.First+uint64(s.At):
 		return unproved("the signature is not for this record of %s", rec.Agent)
@@ -179,8 +179,8 @@ func (s *ProofSeal) check(rec *Record, leaf tlog.Hash, roots *identity.Roots) er
 	return nil
 }
 
-// climb returns the root at the end of a path from leaf i of n. ok is false if the path does not fit.
-func climb(path tlog.RecordProof, n, i int64, leaf tlog.Hash) (root tlog.Hash, ok bool) {
+// rootOfPath returns the root at the end of a path from leaf i of n. ok is false if the path does not fit.
+func rootOfPath(path tlog.RecordProof, n, i int64, leaf tlog.Hash) (root tlog.Hash, ok bool) {
 	if n == 1 {
 		return leaf, len(path) == 0 && i == 0
 	}
@@ -193,10 +193,10 @@ func climb(path tlog.RecordProof, n, i int64, leaf tlog.Hash) (root tlog.Hash, o
 	}
 	last := path[len(path)-1]
 	if i < k {
-		h, ok := climb(path[:len(path)-1], k, i, leaf)
+		h, ok := rootOfPath(path[:len(path)-1], k, i, leaf)
 		return tlog.NodeHash(h, last), ok
 	}
-	h, ok := climb(path[:len(path)-1], n-k, i-k, leaf)
+	h, ok := rootOfPath(path[:len(path)-1], n-k, i-k, leaf)
 	return tlog.NodeHash(last, h), ok
 }
 

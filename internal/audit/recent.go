@@ -3,11 +3,11 @@ package audit
 // A recent has the facts in memory about the records at the end of a log.
 type recent struct {
 	repeats  *repeats
-	places   *places
+	places   *locationCache
 	unsealed unsealed // records that a crash has separated from their seal; nil: no agent seals
 }
 
-func newRecent() recent { return recent{repeats: newRepeats(), places: newPlaces()} }
+func newRecent() recent { return recent{repeats: newRepeats(), places: newLocationCache()} }
 
 // add adds a record that was appended before.
 func (t *recent) add(i int64, raw []byte, r *Record) {

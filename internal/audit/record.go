@@ -406,7 +406,7 @@ func unmarshal(b []byte, v any, what string, size, depth int) error {
 		return transfer.Errorf(transfer.KindTooLarge, "%s has %d bytes; the limit is %d", what, len(b), size)
 	case !utf8.Valid(b):
 		return transfer.Errorf(transfer.KindUsage, "%s is not UTF-8", what)
-	case deeper(b, depth):
+	case nestsDeeper(b, depth):
 		return transfer.Errorf(transfer.KindTooLarge, "%s is nested more than %d deep", what, depth)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
@@ -415,8 +415,8 @@ func unmarshal(b []byte, v any, what string, size, depth int) error {
 	return nil
 }
 
-// deeper reports whether the brackets of a JSON text nest more than limit deep.
-func deeper(b []byte, limit int) bool {
+// nestsDeeper reports whether the brackets of a JSON text nest more than limit deep.
+func nestsDeeper(b []byte, limit int) bool {
 	depth, inString := 0, false
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {

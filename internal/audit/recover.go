@@ -21,9 +21,9 @@ type findings struct {
 	bytes    int64  // of records
 }
 
-// look reads the findings. Beside a running writer, it reads the files in the reverse order of the writer. So each file
+// readFindings reads the findings. Beside a running writer, it reads the files in the reverse order of the writer. So each file
 // covers at least the records of the file read before it.
-func (l *files) look() (f findings, err error) {
+func (l *files) readFindings() (f findings, err error) {
 	if f.st, err = readState(l.disk, l.dir, l.id); err != nil {
 		if transfer.KindOf(err) != transfer.KindInternal {
 			return f, err
@@ -70,7 +70,7 @@ type recovery struct {
 // recoverFiles reads the records that the state does not cover, completes index and hashes from them, and cuts off the
 // rest of an interrupted append.
 func recoverFiles(l *files, tails []Tail) (*recovery, error) {
-	found, err := l.look()
+	found, err := l.readFindings()
 	if err != nil {
 		return nil, err
 	}

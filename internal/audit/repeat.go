@@ -6,19 +6,19 @@ import "hash/maphash"
 // content may differ.
 
 const (
-	toldApart   = 4096 // newest records of a numbering: those that an agent sends ahead of its receipts
-	toldStreams = 512  // most numberings with known records
+	distinguished        = 4096 // newest records of a numbering: those that an agent sends ahead of its receipts
+	distinguishedStreams = 512  // most numberings with known records
 )
 
 // repeats has the newest records of the recently used numberings, as hashes with a secret seed. An unknown record
 // counts as equal.
 type repeats struct {
 	seed maphash.Seed
-	of   map[stream]*[toldApart]uint64 // low half of the number and half a hash
+	of   map[stream]*[distinguished]uint64 // low half of the number and half a hash
 }
 
 func newRepeats() *repeats {
-	return &repeats{seed: maphash.MakeSeed(), of: map[stream]*[toldApart]uint64{}}
+	return &repeats{seed: maphash.MakeSeed(), of: map[stream]*[distinguished]uint64{}}
 }
 
 func (r *repeats) mark(n uint64, body []byte) uint64 {
@@ -29,16 +29,16 @@ func (r *repeats) mark(n uint64, body []byte) uint64 {
 func (r *repeats) add(key stream, n uint64, body []byte) {
 	t := r.of[key]
 	if t == nil {
-		if len(r.of) >= toldStreams {
+		if len(r.of) >= distinguishedStreams {
 			for other := range r.of {
 				delete(r.of, other)
 				break
 			}
 		}
-		t = new([toldApart]uint64)
+		t = new([distinguished]uint64)
 		r.of[key] = t
 	}
-	t[n%toldApart] = r.mark(n, body)
+	t[n%distinguished] = r.mark(n, body)
 }
 
 // differs reports whether the log is known to have another content under a number.
@@ -47,6 +47,6 @@ func (r *repeats) differs(key stream, n uint64, body []byte) bool {
 	if t == nil {
 		return false
 	}
-	was := t[n%toldApart]
+	was := t[n%distinguished]
 	return was>>32 == n&(1<<32-1) && was != r.mark(n, body)
 }

@@ -225,7 +225,7 @@ func TestRunsOfAnAgent(t *testing.T) {
 			}
 			next += uint64(r.Count)
 		}
-		if at, ok, err := p.lookFor(stream{"A1", 1}, 7); !ok || err != nil || at.count != 3 || at.from != 7 {
+		if at, ok, err := p.search(stream{"A1", 1}, 7); !ok || err != nil || at.count != 3 || at.from != 7 {
 			t.Errorf("%+v, %v, %v", at, ok, err)
 		}
 		other := c

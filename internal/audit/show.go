@@ -55,7 +55,7 @@ func (l Prover) Runs(agent transfer.AgentName, incarnation string, first, last u
 	for n := first; n <= last && len(runs) < maxShownRuns; {
 		at, ok := l.recent.places.find(key, n)
 		if !ok && n == first {
-			at, ok, err = l.lookFor(key, n)
+			at, ok, err = l.search(key, n)
 		}
 		if !ok || err != nil || at.index >= size {
 			return runs, false, err
@@ -74,14 +74,14 @@ func (l Prover) Runs(agent transfer.AgentName, incarnation string, first, last u
 // maxShownRuns is the most runs in one answer.
 const maxShownRuns = 32
 
-// lookFor searches the log for a record with an unknown place: after a start, one that an agent has kept for long. One
+// search searches the log for a record with an unknown place: after a start, one that an agent has kept for long. One
 // call reads a part of the log. If ok is false, the next call continues. Consecutive records of a ledger are usually
 // near each other in the log. So after a found record the search for the next one goes upwards first.
-func (l Prover) lookFor(key stream, n uint64) (at place, ok bool, err error) {
+func (l Prover) search(key stream, n uint64) (at location, ok bool, err error) {
 	s := l.recent.places.seek(key, n)
 	if s.up > 0 {
 		to := min(s.up+lookBackMost, l.Size())
-		if at, ok, err = l.lookIn(key, n, s.up, to); ok || err != nil {
+		if at, ok, err = l.searchPart(key, n, s.up, to); ok || err != nil {
 			return l.found(key, at, ok, err)
 		}
 		if s.up = to; to == l.Size() {
@@ -96,7 +96,7 @@ func (l Prover) lookFor(key stream, n uint64) (at place, ok bool, err error) {
 		end = l.Size()
 	}
 	for least := max(end-lookBackMost, 0); end > least; end = max(end-lookBackStep, least) {
-		if at, ok, err = l.lookIn(key, n, max(end-lookBackStep, least), end); ok || err != nil {
+		if at, ok, err = l.searchPart(key, n, max(end-lookBackStep, least), end); ok || err != nil {
 			return l.found(key, at, ok, err)
 		}
 	}
@@ -106,15 +106,15 @@ func (l Prover) lookFor(key stream, n uint64) (at place, ok bool, err error) {
 }
 
 // found saves the start of the next search, after the found records.
-func (l Prover) found(key stream, at place, ok bool, err error) (place, bool, error) {
+func (l Prover) found(key stream, at location, ok bool, err error) (location, bool, error) {
 	if ok {
 		l.recent.places.keep(key, sought{n: at.from + uint64(at.count), up: at.index + int64(at.count)})
 	}
 	return at, ok, err
 }
 
-// lookIn searches a part of the log for a record, and returns it with the records directly after it.
-func (l Prover) lookIn(key stream, n uint64, from, to int64) (at place, ok bool, err error) {
+// searchPart searches a part of the log for a record, and returns it with the records directly after it.
+func (l Prover) searchPart(key stream, n uint64, from, to int64) (at location, ok bool, err error) {
 	err = l.Scan(from, func(i int64, _ []byte, r *Record) error {
 		follows := ok && r.stream() == key && r.N == n+uint64(at.count) && i == at.index+int64(at.count) && at.count < witness.MaxRun
 		switch {
@@ -123,7 +123,7 @@ func (l Prover) lookIn(key stream, n uint64, from, to int64) (at place, ok bool,
 		case follows:
 			at.count++
 		case r.N == n && r.stream() == key:
-			at, ok = place{n, 1, i}, true
+			at, ok = location{n, 1, i}, true
 		}
 		return nil
 	})

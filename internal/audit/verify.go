@@ -107,7 +107,7 @@ func (l *Log) subject() (subject, error) {
 		return subject{files: &l.files, found: l.openedAs}, nil
 	}
 	l.writing.Lock() // held briefly, while the files are exactly the log
-	found, err := l.files.look()
+	found, err := l.files.readFindings()
 	t, exact := l.tip, l.failed == nil
 	l.writing.Unlock()
 	if err != nil {

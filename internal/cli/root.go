@@ -42,8 +42,8 @@ func Main(of string, args []string, stdout, stderr io.Writer) int {
 
 // run is the whole program; its result is the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	process.NoCores()
-	process.CollectLater()
+	process.DisableCoreFiles()
+	process.DelayCollection()
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -138,7 +138,7 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 func (s *submission) away(ctx context.Context) withdrawal {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	at, err := s.line.conn.Standing(ctx, streams.Commands(s.q.Source))
+	at, err := s.line.conn.ReaderPosition(ctx, streams.Commands(s.q.Source))
 	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.line.clock.Now().Sub(s.began)
 	// A queue manager that has been away may have lost the reader's position.
 	if s.copies.doubt || !never || s.line.conn.Lost() != s.lost {

@@ -54,7 +54,7 @@ func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 				take(c.before)
 				// The age of the agent's reader is compared with that of the request, less the time of the answer.
 				until(t, "the reader is much older than the request will be", func() bool {
-					at, err := conn.Standing(ctx, streams.Commands("ALPHA"))
+					at, err := conn.ReaderPosition(ctx, streams.Commands("ALPHA"))
 					return err == nil && at.Age > 2*time.Second
 				})
 			}

@@ -32,7 +32,7 @@ func (c Auditor) Verify(ctx context.Context) (*audit.Report, error) {
 	}
 	heard.Show = func(size int64, log string) (*witness.Shown, error) { return c.Log(ctx, size, log) }
 	var found audit.Report
-	kept := heard.Hear(&found)
+	kept := heard.Compare(&found)
 	report, err := c.verify(ctx, kept)
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func (c Auditor) Log(ctx context.Context, size int64, log string) (*witness.Show
 }
 
 // Witnesses asks the agents for their statements about the audit log.
-func (c Auditor) Witnesses(ctx context.Context) (*audit.Heard, error) {
-	h := &audit.Heard{Roots: c.Conn.Identity().Roots(), Now: c.Clock.Now()}
+func (c Auditor) Witnesses(ctx context.Context) (*audit.WitnessStatements, error) {
+	h := &audit.WitnessStatements{Roots: c.Conn.Identity().Roots(), Now: c.Clock.Now()}
 	var names []transfer.AgentName
 	if err := c.Agents(ctx, func(a *wire.AgentStatus) error {
 		switch {

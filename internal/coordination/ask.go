@@ -24,12 +24,12 @@ type question struct {
 	needs  transfer.Authority
 	slow   bool // it reads the log, or asks the queue manager, and is answered beside the others
 	signed bool // by its author: it changes something, or reads messages
-	answer func(*Service, *asking, *wire.Answer) error
+	answer func(*Service, *receivedQuestion, *wire.Answer) error
 }
 
 // questions is the table of the questions that coordination answers.
 var questions = map[wire.Kind]question{
-	wire.AskPing:      {transfer.AuthNone, false, false, func(*Service, *asking, *wire.Answer) error { return nil }},
+	wire.AskPing:      {transfer.AuthNone, false, false, func(*Service, *receivedQuestion, *wire.Answer) error { return nil }},
 	wire.AskKnown:     {transfer.AuthNone, false, false, (*Service).askKnown},
 	wire.AskQueued:    {transfer.AuthNone, false, false, (*Service).askQueued},
 	wire.AskAgents:    {transfer.AuthNone, false, false, (*Service).askAgents},
@@ -50,7 +50,7 @@ var questions = map[wire.Kind]question{
 // few at once.
 func (s *Service) asked(m qmgr.Message) {
 	signed, body, err := word.Open(m.Data)
-	ask := &asking{signed: signed, body: body}
+	ask := &receivedQuestion{signed: signed, body: body}
 	if err == nil {
 		ask.Ask, err = wire.DecodeAsk(body)
 	}
@@ -78,14 +78,14 @@ func (s *Service) asked(m qmgr.Message) {
 	}()
 }
 
-// reading counts the questions that are answered beside the others, by asker. One asker leaves a place free.
-type reading struct {
+// slowQuestions counts the questions that are answered beside the others, by asker. One asker leaves a place free.
+type slowQuestions struct {
 	mu  sync.Mutex
 	of  map[string]int
 	all int
 }
 
-func (r *reading) enter(asker string) error {
+func (r *slowQuestions) enter(asker string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all >= readers || r.of[asker] >= readers-1 {
@@ -97,7 +97,7 @@ func (r *reading) enter(asker string) error {
 	return nil
 }
 
-func (r *reading) leave(asker string) {
+func (r *slowQuestions) leave(asker string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all--
@@ -106,7 +106,7 @@ func (r *reading) leave(asker string) {
 	}
 }
 
-func (s *Service) answer(m qmgr.Message, ask *asking, err error) {
+func (s *Service) answer(m qmgr.Message, ask *receivedQuestion, err error) {
 	ans := wire.Answer{V: wire.Version}
 	if ask.Ask != nil {
 		ans.ID = ask.ID
@@ -135,20 +135,20 @@ func (s *Service) answer(m qmgr.Message, ask *asking, err error) {
 
 // page returns the number of bytes that an answer may have: as many as the asker's link carries in about a second,
 // where the question gives its rate.
-func page(a *asking) int {
+func page(a *receivedQuestion) int {
 	if a.Room <= 0 {
 		return pageBytes
 	}
 	return min(a.Room, pageBytes)
 }
 
-func (s *Service) askKnown(a *asking, ans *wire.Answer) error {
+func (s *Service) askKnown(a *receivedQuestion, ans *wire.Answer) error {
 	k := s.picture.Known(a.Agent)
 	ans.Known = &k
 	return nil
 }
 
-func (s *Service) askQueued(a *asking, _ *wire.Answer) error {
+func (s *Service) askQueued(a *receivedQuestion, _ *wire.Answer) error {
 	if a.Queued != nil {
 		a.Queued.Principal = a.Principal
 		s.picture.Queued(a.Queued)
@@ -156,7 +156,7 @@ func (s *Service) askQueued(a *asking, _ *wire.Answer) error {
 	return nil
 }
 
-func (s *Service) askAgents(a *asking, ans *wire.Answer) error {
+func (s *Service) askAgents(a *receivedQuestion, ans *wire.Answer) error {
 	size := 0
 	for _, st := range s.picture.Agents() {
 		if a.Agent != "" && st.Agent != a.Agent || a.Suffix != "" && string(st.Agent) <= a.Suffix {
@@ -179,7 +179,7 @@ func (s *Service) askAgents(a *asking, ans *wire.Answer) error {
 }
 
 // askRegister takes an agent's own heartbeat.
-func (s *Service) askRegister(a *asking, ans *wire.Answer) error {
+func (s *Service) askRegister(a *receivedQuestion, ans *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Register](a.Kind, a.Body)
 	if err == nil && body.Beat.Agent.Token() != a.Principal {
 		err = transfer.Errorf(transfer.KindUsage, "%s registers another agent, %s", a.Principal, body.Beat.Agent)
@@ -203,7 +203,7 @@ const clearWait = 10 * time.Second
 
 // askRemove removes an agent that is away, with all messages stored of it and for it. A later message of the agent
 // registers it again.
-func (s *Service) askRemove(a *asking, _ *wire.Answer) error {
+func (s *Service) askRemove(a *receivedQuestion, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.RemoveAgent](a.Kind, a.Body)
 	if err == nil {
 		err = s.picture.Away(body.Agent)
@@ -222,7 +222,7 @@ func (s *Service) askRemove(a *asking, _ *wire.Answer) error {
 	return err
 }
 
-func (s *Service) askTransfers(a *asking, ans *wire.Answer) error {
+func (s *Service) askTransfers(a *receivedQuestion, ans *wire.Answer) error {
 	limit := a.Limit
 	if limit <= 0 || limit > 400 {
 		limit = 400
@@ -246,7 +246,7 @@ func (s *Service) askTransfers(a *asking, ans *wire.Answer) error {
 	return nil
 }
 
-func (s *Service) askTransfer(a *asking, ans *wire.Answer) error {
+func (s *Service) askTransfer(a *receivedQuestion, ans *wire.Answer) error {
 	whose, err := s.rights.whose(a.Principal)
 	if err != nil {
 		return err
@@ -302,7 +302,7 @@ func RecordFilter(a *wire.Ask) audit.Filter {
 }
 
 // askAudit gives records newest first, below Index where that is given.
-func (s *Service) askAudit(a *asking, ans *wire.Answer) error {
+func (s *Service) askAudit(a *receivedQuestion, ans *wire.Answer) error {
 	limit := a.Limit
 	if limit <= 0 {
 		limit = 1000
@@ -335,8 +335,8 @@ func (s *Service) askAudit(a *asking, ans *wire.Answer) error {
 
 // askVerify reads the whole log again. Verified is the audit.Report. The question carries the checkpoints that others
 // have kept of the log.
-func (s *Service) askVerify(a *asking, ans *wire.Answer) error {
-	kept, err := against(a)
+func (s *Service) askVerify(a *receivedQuestion, ans *wire.Answer) error {
+	kept, err := checkpointsOf(a)
 	if err != nil {
 		return err
 	}

@@ -47,17 +47,17 @@ type Service struct {
 	log     *audit.Log
 	notary  *notary // nil: the log is not signed
 	picture *status.Picture
-	queues  *queueBook
-	trust   *enrol.Keeper // revoked keys, and the rights of principals
+	queues  *queuePositions
+	trust   *enrol.TrustCache // revoked keys, and the rights of principals
 	rights  rights
-	obeyed  *obeyed
+	obeyed  *obeyedQuestions
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	stops   []func()
 	gone    chan struct{} // closed with lost set
 	losing  sync.Once
 	lost    error
-	reading reading // the questions that read the log
+	reading slowQuestions // the questions that read the log
 
 	quiet   *quiet.Log // about the messages of others
 	foreign quiet.Gate // records of transfers that are another's, in the audit
@@ -106,22 +106,22 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 			WithHint("there is one writer of the audit log; stop the other, or give --coordination none")
 	}
 
-	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), reading: reading{of: map[string]int{}},
+	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), reading: slowQuestions{of: map[string]int{}},
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
 
 	var err error
-	if s.trust, err = enrol.NewKeeper(enrol.KeeperConfig{Conn: conn, Clock: cfg.Clock, Quiet: s.quiet, Who: wire.Coordination,
+	if s.trust, err = enrol.NewTrustCache(enrol.TrustCacheConfig{Conn: conn, Clock: cfg.Clock, Quiet: s.quiet, Who: wire.Coordination,
 		Kept: trustIn(cfg.Dir).kept, Keep: trustIn(cfg.Dir).keep, Revoked: func() {}}); err != nil {
 		s.log.Close()
 		return nil, err
 	}
 	s.rights = rights{s.trust.Judge()}
-	s.obeyed = newObeyed(conn.Identity(), cfg.Clock)
+	s.obeyed = newObeyedQuestions(conn.Identity(), cfg.Clock)
 
-	s.queues = newQueueBook(s)
+	s.queues = newQueuePositions(s)
 	run, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	if err := s.listen(run); err != nil {
@@ -146,7 +146,7 @@ func (s *Service) open() (err error) {
 		if r.Event == audit.Bound && r.Agent == audit.Coordination && r.Binding != nil {
 			bindings = append(bindings, binding{i, r.Binding})
 		}
-		s.fold(r)
+		s.addToPicture(r)
 	}})
 	if err != nil {
 		return err
@@ -169,8 +169,8 @@ func (s *Service) open() (err error) {
 	return nil
 }
 
-// fold takes a record of the log into the picture. It reports false for a record about another agent's transfer.
-func (s *Service) fold(r *audit.Record) bool {
+// addToPicture takes a record of the log into the picture. It reports false for a record about another agent's transfer.
+func (s *Service) addToPicture(r *audit.Record) bool {
 	if r.Event == audit.Removed && r.Agent == audit.Coordination {
 		s.picture.Remove(r.Source)
 	} else if !r.Agent.Stream() && s.picture.Know(r.Agent) {
@@ -226,7 +226,7 @@ const lookEvery = 5 * time.Second
 func (s *Service) watch(ctx context.Context) {
 	t := s.cfg.Clock.NewTimer(lookEvery)
 	defer t.Stop()
-	roll := rollCall{log: s.cfg.Log}
+	roll := agentStateLogger{log: s.cfg.Log}
 	for {
 		select {
 		case <-t.C():
@@ -347,7 +347,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 	s.keepNotes()
 	foreign := false
 	for _, r := range added {
-		if !s.fold(r) {
+		if !s.addToPicture(r) {
 			foreign = true
 		} else if s.cfg.XML {
 			publish(s, r)
@@ -355,30 +355,30 @@ func (s *Service) batch(d qmgr.Delivery) {
 	}
 
 	if foreign {
-		s.flag(b.Agent)
+		s.warnForeign(b.Agent)
 	}
 }
 
 // publish publishes in XML the content of a record about a transfer, or about another activity of an agent.
 func publish(s *Service, r *audit.Record) {
 	if about, text := translate.Kept(r); text != nil {
-		sayXML(s, wire.KeptSubject(r.Agent, about), text)
+		publishXML(s, wire.KeptSubject(r.Agent, about), text)
 	}
 	for _, l := range translate.Logs(r) {
-		sayXML(s, wire.LogSubject(l.Source, l.ID), l.XML())
+		publishXML(s, wire.LogSubject(l.Source, l.ID), l.XML())
 	}
 }
 
-// sayXML publishes a document. There may be no subscriber; the log has everything that must be kept.
-func sayXML(s *Service, subject string, text []byte) {
+// publishXML publishes a document. There may be no subscriber; the log has everything that must be kept.
+func publishXML(s *Service, subject string, text []byte) {
 	if err := qmgr.PublishPlain(s.conn, subject, text); err != nil {
 		s.quiet.Warn("XML is not published", "subject", subject, "error", err)
 	}
 }
 
-// flag appends a warning to the log, at most once a minute: an agent's records, which the log keeps, are about
+// warnForeign appends a warning to the log, at most once a minute: an agent's records, which the log keeps, are about
 // transfers of another agent.
-func (s *Service) flag(agent transfer.AgentName) {
+func (s *Service) warnForeign(agent transfer.AgentName) {
 	s.quiet.Warn("audit records about another agent's transfers ignored", "agent", agent)
 	held, ok := s.foreign.Pass(s.cfg.Clock.Now())
 	if !ok {
@@ -396,13 +396,13 @@ func (s *Service) flag(agent transfer.AgentName) {
 // reported takes heartbeats and live figures. It believes only those of the agent that owns the subject.
 func (s *Service) reported(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
-	if err == nil && !spoken(r, m.Subject) {
+	if err == nil && !isOwnReport(r, m.Subject) {
 		err = transfer.Errorf(transfer.KindUsage, "it speaks for another agent")
 	}
 	if err == nil && r.Progress != nil {
 		s.picture.Progress(r.Progress)
 		if p := r.Progress; s.cfg.XML {
-			sayXML(s, wire.StatusSubject(p.Source, p.ID), mftxml.StatusXML(p, s.cfg.Clock.Now()))
+			publishXML(s, wire.StatusSubject(p.Source, p.ID), mftxml.StatusXML(p, s.cfg.Clock.Now()))
 		}
 		return
 	}
@@ -419,7 +419,7 @@ func (s *Service) reported(m qmgr.Message) {
 		err = s.beat(r.Beat)
 	}
 	if err == nil && s.cfg.XML {
-		sayXML(s, wire.StateSubject(r.Beat.Agent), mftxml.AgentXML(r.Beat, s.cfg.Clock.Now()))
+		publishXML(s, wire.StateSubject(r.Beat.Agent), mftxml.AgentXML(r.Beat, s.cfg.Clock.Now()))
 	}
 	if err != nil {
 		s.quiet.Warn("report dropped", "subject", m.Subject, "error", err)
@@ -435,8 +435,8 @@ func (s *Service) beat(b *wire.Beat) error {
 	return err
 }
 
-// spoken reports whether a report is its subject's agent's own.
-func spoken(r *wire.Report, subject string) bool {
+// isOwnReport reports whether a report is its subject's agent's own.
+func isOwnReport(r *wire.Report, subject string) bool {
 	if r.Progress != nil {
 		return subject == wire.ProgressSubject(r.Progress.Source, wire.LastToken(subject))
 	}

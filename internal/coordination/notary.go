@@ -41,21 +41,21 @@ type notary struct {
 	now  func() time.Time
 
 	mu      sync.Mutex
-	bound   map[string]bound // by the ID of the binding
-	notes   []*noted         // ascending
-	made    time.Time        // the last of them
-	changed bool             // since they were written
+	bound   map[string]checkedBinding // by the ID of the binding
+	notes   []*signedCheckpoint       // ascending
+	made    time.Time                 // the last of them
+	changed bool                      // since they were written
 	written time.Time
 }
 
-// A bound is a binding that was checked, and where the log has it.
-type bound struct {
+// A checkedBinding is a binding that was checked, and where the log has it.
+type checkedBinding struct {
 	binding *witness.Binding
 	audit.Sealer
 }
 
-// A noted is a checkpoint with its signed note and its cosignatures.
-type noted struct {
+// A signedCheckpoint is a checkpoint with its signed note and its cosignatures.
+type signedCheckpoint struct {
 	At        witness.Checkpoint `json:"-"`
 	Note      []byte             `json:"note"`
 	Binding   *witness.Binding   `json:"binding"`
@@ -71,7 +71,7 @@ func newNotary(self *identity.Identity, dir string, log *audit.Log, now func() t
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindOf(err), "the key that signs the audit log cannot be used: %w", err)
 	}
-	n := &notary{self: self, key: key, log: audit.Prover{Log: log}, path: filepath.Join(dir, "checkpoints.json"), now: now, bound: map[string]bound{}}
+	n := &notary{self: self, key: key, log: audit.Prover{Log: log}, path: filepath.Join(dir, "checkpoints.json"), now: now, bound: map[string]checkedBinding{}}
 	n.load()
 	_, err = n.newest(true)
 	return n, err
@@ -79,8 +79,8 @@ func newNotary(self *identity.Identity, dir string, log *audit.Log, now func() t
 
 // A notesFile is the file of the notes.
 type notesFile struct {
-	V     int      `json:"v"`
-	Notes []*noted `json:"notes"`
+	V     int                 `json:"v"`
+	Notes []*signedCheckpoint `json:"notes"`
 }
 
 // load reads the kept notes that the log still confirms. They only serve proofs of the past, so a note that cannot be
@@ -104,7 +104,7 @@ func (n *notary) load() {
 		}
 		n.notes = append(n.notes, k)
 	}
-	slices.SortFunc(n.notes, func(a, b *noted) int { return int(a.At.Size - b.At.Size) })
+	slices.SortFunc(n.notes, func(a, b *signedCheckpoint) int { return int(a.At.Size - b.At.Size) })
 }
 
 // save writes the notes, at times or at once.
@@ -128,7 +128,7 @@ func (n *notary) save(now bool) error {
 
 // newest returns the newest checkpoint, and makes one where one is due. asked: a caller waits for records behind the
 // last checkpoint.
-func (n *notary) newest(asked bool) (*noted, error) {
+func (n *notary) newest(asked bool) (*signedCheckpoint, error) {
 	at := n.log.At(n.self.Name().Network)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,7 +144,7 @@ func (n *notary) newest(asked bool) (*noted, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := &noted{At: at, Note: signed, Binding: n.key.Binding()}
+	fresh := &signedCheckpoint{At: at, Note: signed, Binding: n.key.Binding()}
 	n.notes, n.made, n.changed = append(n.notes, fresh), now, true
 	n.drop()
 	return fresh, nil
@@ -153,16 +153,16 @@ func (n *notary) newest(asked bool) (*noted, error) {
 // drop removes notes beyond maxNotes: those without cosignatures first.
 func (n *notary) drop() {
 	for len(n.notes) > maxNotes {
-		i := slices.IndexFunc(n.notes[:len(n.notes)-1], func(k *noted) bool { return len(k.Witnesses) == 0 })
+		i := slices.IndexFunc(n.notes[:len(n.notes)-1], func(k *signedCheckpoint) bool { return len(k.Witnesses) == 0 })
 		n.notes = slices.Delete(n.notes, max(i, 0), max(i, 0)+1)
 	}
 }
 
 // cosigned takes a witness's line for the note of a size.
-func (n *notary) cosigned(by bound, size int64, line []byte) error {
+func (n *notary) cosigned(by checkedBinding, size int64, line []byte) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	i := slices.IndexFunc(n.notes, func(k *noted) bool { return k.At.Size == size })
+	i := slices.IndexFunc(n.notes, func(k *signedCheckpoint) bool { return k.At.Size == size })
 	if i < 0 {
 		return transfer.Errorf(transfer.KindNotFound, "there is no checkpoint of %d records", size)
 	}
@@ -171,13 +171,13 @@ func (n *notary) cosigned(by bound, size int64, line []byte) error {
 	if err != nil || len(with) == len(k.Note) {
 		return err
 	}
-	n.notes[i] = &noted{k.At, with, k.Binding, append(slices.Clip(k.Witnesses), by.Party.ID)}
+	n.notes[i] = &signedCheckpoint{k.At, with, k.Binding, append(slices.Clip(k.Witnesses), by.Party.ID)}
 	n.changed = true
 	return nil
 }
 
 // sealer finds the key with an ID, which seals batches of an agent.
-func (n *notary) sealer(id string, agent transfer.AgentName) (bound, bool) {
+func (n *notary) sealer(id string, agent transfer.AgentName) (checkedBinding, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	b, ok := n.bound[id]
@@ -188,7 +188,7 @@ func (n *notary) sealer(id string, agent transfer.AgentName) (bound, bool) {
 func (n *notary) know(index int64, b *witness.Binding) {
 	if p, err := b.AsSealer(n.self.Roots()); err == nil {
 		n.mu.Lock()
-		n.bound[p.ID] = bound{b, audit.Sealer{Party: p, Index: index}}
+		n.bound[p.ID] = checkedBinding{b, audit.Sealer{Party: p, Index: index}}
 		n.mu.Unlock()
 	}
 }
@@ -231,7 +231,7 @@ func (n *notary) bind(data []byte, token string) error {
 
 // best is the checkpoint that proves the record at an index to most witnesses; the newest of
 // such.
-func (n *notary) best(index int64) (*noted, error) {
+func (n *notary) best(index int64) (*signedCheckpoint, error) {
 	newest, err := n.newest(true)
 	if err != nil {
 		return nil, err

@@ -172,7 +172,7 @@ func TestBindingsAreBounded(t *testing.T) {
 	o := newOffice(t)
 	for n := range maxBindings {
 		b := *o.alpha.Binding()
-		o.bound[fmt.Sprint(n)] = bound{&b, audit.Sealer{Party: o.alpha.Party()}}
+		o.bound[fmt.Sprint(n)] = checkedBinding{&b, audit.Sealer{Party: o.alpha.Party()}}
 	}
 	if err := o.bind(o.alpha.Binding().Encode(), "ALPHA"); transfer.KindOf(err) != transfer.KindBusy {
 		t.Errorf("one more: %v", err)

@@ -12,7 +12,7 @@ import (
 
 // askQueue answers a question about an application queue of coordination's queue manager. Coordination checks the
 // rights, because the queue manager has no rules.
-func askQueue(s *Service, a *asking, ans *wire.Answer) error {
+func askQueue(s *Service, a *receivedQuestion, ans *wire.Answer) error {
 	q, err := wire.ReadBody[wire.QueueAsk](a.Kind, a.Body)
 	if err == nil && q.Do != wire.QueueList && q.Do != wire.QueueShow && q.Do != wire.QueuePeek {
 		err = s.obeyed.once(a)
@@ -23,7 +23,7 @@ func askQueue(s *Service, a *asking, ans *wire.Answer) error {
 	ctx := context.Background() // each step has its time
 	var did queueDone
 	do := func() error {
-		did, err = doQueue(ctx, qmgr.QueuesOf(s.conn), q, a.Principal)
+		did, err = answerQueue(ctx, qmgr.QueuesOf(s.conn), q, a.Principal)
 		return err
 	}
 	if q.Do == wire.QueueRemove {
@@ -47,7 +47,7 @@ type queueDone struct {
 	act string
 }
 
-func doQueue(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, who string) (done queueDone, err error) {
+func answerQueue(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, who string) (done queueDone, err error) {
 	var v wire.QueueView
 	switch q.Do {
 	case wire.QueueCreate:

@@ -8,7 +8,7 @@ import (
 
 // One asker leaves a place for the long questions of others.
 func TestLongQuestionsOfOneAsker(t *testing.T) {
-	r := reading{of: map[string]int{}}
+	r := slowQuestions{of: map[string]int{}}
 	for range 3 {
 		if err := r.enter("eve"); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// An asking is a question that was read, as its message has it.
-type asking struct {
+// A receivedQuestion is a question that was read, as its message has it.
+type receivedQuestion struct {
 	*wire.Ask
 	signed *word.Word // nil: it was not signed
 	body   []byte
@@ -25,20 +25,20 @@ const (
 	maxAsked = 500_000 // about 50 bytes each
 )
 
-// An obeyed has the IDs of the signed questions that were obeyed in this run.
-type obeyed struct {
+// An obeyedQuestions has the IDs of the signed questions that were obeyed in this run.
+type obeyedQuestions struct {
 	words *word.Checker // nil: the network has no identities
 	clock clock.Clock
 	began time.Time // of this run
 
 	mu         sync.Mutex
 	young, old map[transfer.ID]bool // since turned, and in the time before
-	turned     time.Time
+	rotated    time.Time
 }
 
-func newObeyed(self *identity.Identity, c clock.Clock) *obeyed {
+func newObeyedQuestions(self *identity.Identity, c clock.Clock) *obeyedQuestions {
 	now := c.Now()
-	o := &obeyed{clock: c, began: now, young: map[transfer.ID]bool{}, turned: now}
+	o := &obeyedQuestions{clock: c, began: now, young: map[transfer.ID]bool{}, rotated: now}
 	if self != nil {
 		o.words = word.NewChecker(self, identity.Coordination, "")
 	}
@@ -46,7 +46,7 @@ func newObeyed(self *identity.Identity, c clock.Clock) *obeyed {
 }
 
 // check checks the signature of a question.
-func (o *obeyed) check(a *asking) (err error) {
+func (o *obeyedQuestions) check(a *receivedQuestion) (err error) {
 	if o.words == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (o *obeyed) check(a *asking) (err error) {
 
 // once takes each question that was checked once. A question from before this run may have been obeyed by the run
 // before: the error waits, and the asker signs the question anew.
-func (o *obeyed) once(a *asking) error {
+func (o *obeyedQuestions) once(a *receivedQuestion) error {
 	if a.author == nil {
 		return nil
 	}
@@ -70,8 +70,8 @@ func (o *obeyed) once(a *asking) error {
 
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now := o.clock.Now(); now.Sub(o.turned).Abs() >= askedFor {
-		o.young, o.old, o.turned = map[transfer.ID]bool{}, o.young, now
+	if now := o.clock.Now(); now.Sub(o.rotated).Abs() >= askedFor {
+		o.young, o.old, o.rotated = map[transfer.ID]bool{}, o.young, now
 	}
 	switch id := a.author.ID; {
 	case o.young[id] || o.old[id]:

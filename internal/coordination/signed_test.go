@@ -13,11 +13,11 @@ import (
 // A signed question is obeyed once for as long as its word is good, and one from before the run is not obeyed.
 func TestQuestionsAreObeyedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newObeyed(nil, clock.System)
-		ask := func(made time.Time) *asking {
-			return &asking{author: &word.Author{Statement: word.Statement{ID: transfer.NewID(made), Made: made.UnixMilli()}}}
+		o := newObeyedQuestions(nil, clock.System)
+		ask := func(made time.Time) *receivedQuestion {
+			return &receivedQuestion{author: &word.Author{Statement: word.Statement{ID: transfer.NewID(made), Made: made.UnixMilli()}}}
 		}
-		if err := o.once(&asking{}); err != nil {
+		if err := o.once(&receivedQuestion{}); err != nil {
 			t.Errorf("without identities: %v", err)
 		}
 		if err := o.once(ask(time.Now().Add(-time.Second))); transfer.KindOf(err) != transfer.KindBusy {

@@ -54,9 +54,9 @@ func (c *Claim) fence() error {
 }
 
 // StandBy waits until this process may be the one coordination service on a shared directory. It returns the claim that
-// Start needs in its Config. standing is called once, when another service is active. The error is of KindUsage where
+// Start needs in its Config. standingBy is called once, when another service is active. The error is of KindUsage where
 // the locks of the storage keep no other host out, and that of ctx where ctx ends.
-func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*Claim, error) {
+func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standingBy func()) (*Claim, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System
 	}
@@ -64,7 +64,7 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the directory of coordination cannot be made: %w", err)
 	}
 	log := quiet.New(cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), cfg.Clock.Now)
-	if err := filelock.Works(cfg.Dir); err != nil {
+	if err := filelock.CheckLocks(cfg.Dir); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "coordination cannot have a standby on this storage: %w", err).
 			WithHint("keep --dir on storage that both hosts share, with locks that work between them; docs/operate.md has the list")
 	}
@@ -78,7 +78,7 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 		case errors.Is(err, filelock.ErrHeld):
 			if !seen {
 				seen = true
-				standing()
+				standingBy()
 			}
 		case transfer.Full(err):
 			log.Warn("the directory of coordination cannot be locked: the disk is full; standing by", "dir", cfg.Dir, "error", err)

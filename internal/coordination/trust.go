@@ -12,9 +12,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A kept document is the trust document that coordination has taken last, in a file of its
+// A keptTrust document is the trust document that coordination has taken last, in a file of its
 // directory: an older one is not taken after a restart either.
-type kept struct {
+type keptTrust struct {
 	V       int    `json:"v"`
 	Network string `json:"network"`
 	Doc     []byte `json:"doc"`
@@ -31,7 +31,7 @@ func (f trustFile) kept(network string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var k kept
+	var k keptTrust
 	if err == nil {
 		err = json.Unmarshal(data, &k)
 	}
@@ -47,7 +47,7 @@ func (f trustFile) kept(network string) ([]byte, error) {
 
 // keep replaces the document that is kept.
 func (f trustFile) keep(network string, doc []byte) error {
-	data, err := json.Marshal(kept{V: 1, Network: network, Doc: doc})
+	data, err := json.Marshal(keptTrust{V: 1, Network: network, Doc: doc})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (s *Service) refuse(d qmgr.Delivery, b *audit.Batch, why string) {
 }
 
 // askBind takes the binding of an agent's key.
-func (s *Service) askBind(a *asking, _ *wire.Answer) error {
+func (s *Service) askBind(a *receivedQuestion, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Bind](a.Kind, a.Body)
 	if err == nil && s.notary == nil {
 		err = errUnsigned()
@@ -39,7 +39,7 @@ func (s *Service) askBind(a *asking, _ *wire.Answer) error {
 }
 
 // askLog shows the log to a witness.
-func (s *Service) askLog(a *asking, ans *wire.Answer) error {
+func (s *Service) askLog(a *receivedQuestion, ans *wire.Answer) error {
 	body, err := wire.ReadBody[wire.LogSeen](a.Kind, a.Body)
 	if err != nil {
 		return err
@@ -71,10 +71,10 @@ func (s *Service) askLog(a *asking, ans *wire.Answer) error {
 }
 
 // plain is the note without cosignatures, which a witness does not need.
-func (k *noted) plain() []byte { return witness.Plain(k.Note) }
+func (k *signedCheckpoint) plain() []byte { return witness.Plain(k.Note) }
 
 // has reports whether whoever has a token has cosigned.
-func (n *notary) has(k *noted, token string) bool {
+func (n *notary) has(k *signedCheckpoint, token string) bool {
 	for _, w := range n.witnesses(k) {
 		if w.Identity.Token() == token {
 			return true
@@ -84,7 +84,7 @@ func (n *notary) has(k *noted, token string) bool {
 }
 
 // witnesses returns the bindings of the cosigners of a note, as far as their keys are known.
-func (n *notary) witnesses(k *noted) (all []*witness.Binding) {
+func (n *notary) witnesses(k *signedCheckpoint) (all []*witness.Binding) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, id := range k.Witnesses {
@@ -96,7 +96,7 @@ func (n *notary) witnesses(k *noted) (all []*witness.Binding) {
 }
 
 // askCosign takes a witness's cosignature.
-func (s *Service) askCosign(a *asking, _ *wire.Answer) error {
+func (s *Service) askCosign(a *receivedQuestion, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Cosign](a.Kind, a.Body)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *Service) askCosign(a *asking, _ *wire.Answer) error {
 }
 
 // latest is the newest key of whoever has a token.
-func (n *notary) latest(token string) (of bound, ok bool) {
+func (n *notary) latest(token string) (of checkedBinding, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, b := range n.bound {
@@ -124,7 +124,7 @@ func (n *notary) latest(token string) (of bound, ok bool) {
 }
 
 // askProof gives the records that askAudit gives, each with its proof.
-func (s *Service) askProof(a *asking, ans *wire.Answer) error {
+func (s *Service) askProof(a *receivedQuestion, ans *wire.Answer) error {
 	if s.notary == nil {
 		return errUnsigned()
 	}
@@ -165,8 +165,8 @@ func (s *Service) askProof(a *asking, ans *wire.Answer) error {
 	return err
 }
 
-// against are the checkpoints in a question.
-func against(a *asking) (all []audit.Checkpoint, err error) {
+// checkpointsOf are the checkpoints in a question.
+func checkpointsOf(a *receivedQuestion) (all []audit.Checkpoint, err error) {
 	if len(a.Body) == 0 {
 		return nil, nil
 	}

@@ -67,7 +67,7 @@ type Courier struct {
 	takers  map[transfer.AgentName]func(*Parcel)
 	other   func(*Parcel) // gets messages for agents that are not attached
 	pipes   map[pipeKey]*pipe
-	held    map[*heldUp]bool
+	held    map[*delayedParcel]bool
 	history []Parcel
 	counts  map[wire.Kind]int
 }
@@ -93,8 +93,8 @@ type due struct {
 	at time.Time
 }
 
-// A heldUp is a parcel that comes out of order.
-type heldUp struct {
+// A delayedParcel is a parcel that comes out of order.
+type delayedParcel struct {
 	Parcel
 	timer *time.Timer
 }
@@ -102,7 +102,7 @@ type heldUp struct {
 // NewCourier returns a courier that delivers everything after a millisecond.
 func NewCourier() *Courier {
 	return &Courier{rules: Rules{Latency: time.Millisecond}, quit: make(chan struct{}),
-		takers: map[transfer.AgentName]func(*Parcel){}, pipes: map[pipeKey]*pipe{}, held: map[*heldUp]bool{}, counts: map[wire.Kind]int{}}
+		takers: map[transfer.AgentName]func(*Parcel){}, pipes: map[pipeKey]*pipe{}, held: map[*delayedParcel]bool{}, counts: map[wire.Kind]int{}}
 }
 
 // Attach sets the function that gets an agent's messages. It gets one message of each sender and class at a time; those
@@ -206,7 +206,7 @@ func (c *Courier) Inject(p Parcel) {
 // post puts a parcel into its pipe. With a Delay it delivers the parcel later, out of order. c.mu is held.
 func (c *Courier) post(p Parcel, f Handling) {
 	if f.Delay > 0 {
-		h := &heldUp{Parcel: p}
+		h := &delayedParcel{Parcel: p}
 		c.held[h] = true
 		h.timer = time.AfterFunc(c.rules.Latency+f.Delay, func() { c.release(h) })
 		return
@@ -239,7 +239,7 @@ func (c *Courier) post(p Parcel, f Handling) {
 }
 
 // release delivers a delayed parcel, unless it has been forgotten.
-func (c *Courier) release(h *heldUp) {
+func (c *Courier) release(h *delayedParcel) {
 	c.mu.Lock()
 	ours := c.held[h]
 	delete(c.held, h)

@@ -179,7 +179,7 @@ func (d *Disk) do(op Op, call func() error) error {
 	p := d.enter(&op)
 	if d.Before != nil {
 		if err := d.Before(op); err != nil {
-			if mustEnd(op.Call) {
+			if releasesObject(op.Call) {
 				call()
 			}
 			return err
@@ -190,7 +190,7 @@ func (d *Disk) do(op Op, call func() error) error {
 	switch {
 	case p == nil || p.Err == nil:
 		err = call()
-	case p.Late || mustEnd(op.Call):
+	case p.Late || releasesObject(op.Call):
 		call()
 		err = p.Err
 	default:
@@ -203,8 +203,8 @@ func (d *Disk) do(op Op, call func() error) error {
 	return err
 }
 
-// mustEnd reports whether a call releases its object, even if it returns an error.
-func mustEnd(c Call) bool {
+// releasesObject reports whether a call releases its object, even if it returns an error.
+func releasesObject(c Call) bool {
 	return c == CallClose || c == CallCloseDir || c == CallCloseRoot || c == CallCloseWatch
 }
 

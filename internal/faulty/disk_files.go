@@ -100,7 +100,7 @@ func (d *Disk) sync(op Op, call func() error) error {
 		d.mu.Lock()
 		d.bad[id] = true
 		d.mu.Unlock()
-		if m, ok := d.Disk.(forgetful); ok {
+		if m, ok := d.Disk.(unsyncedDropper); ok {
 			m.SyncFailed(op.File)
 		}
 	}
@@ -137,7 +137,7 @@ func (d *Disk) SyncFS(w disk.Watch) error {
 
 	clear(d.started)
 	d.mu.Unlock()
-	if m, ok := d.Disk.(forgetful); ok && err != nil {
+	if m, ok := d.Disk.(unsyncedDropper); ok && err != nil {
 		m.SyncFSFailed()
 	}
 	return err
@@ -152,8 +152,8 @@ func (d *Disk) fresh(f disk.File) {
 	}
 }
 
-// A forgetful disk drops unwritten data as a kernel does.
-type forgetful interface {
+// An unsyncedDropper disk drops unwritten data as a kernel does.
+type unsyncedDropper interface {
 	SyncFailed(f disk.File)
 	SyncFSFailed()
 	CloseFailed(f disk.File)
@@ -166,7 +166,7 @@ func (d *Disk) Close(f disk.File) error {
 		inner = d.Disk.Close(f)
 		return inner
 	})
-	if m, ok := d.Disk.(forgetful); ok && err != nil && inner == nil {
+	if m, ok := d.Disk.(unsyncedDropper); ok && err != nil && inner == nil {
 		m.CloseFailed(f)
 	}
 	return err

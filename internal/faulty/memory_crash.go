@@ -10,45 +10,45 @@ import (
 	"ferry/internal/place/local/disk"
 )
 
-// A toll is the effect of a crash on one unsynced change.
-type toll uint64
+// A damage is the effect of a crash on one unsynced change.
+type damage uint64
 
-// The tolls of a change. A torn write has a mask of the surviving units: the bits above these are the seed of a
+// The damages of a change. A torn write has a mask of the surviving units: the bits above these are the seed of a
 // generator.
 const (
-	lost    toll = iota // the change is gone
-	whole               // the change is complete
-	hollow              // of a write: the size is there; the data is the earlier one, or zeros
-	torn512             // of a write: some sectors are there
-	torn4k              // of a write: some blocks are there
+	lost       damage = iota // the change is gone
+	whole                    // the change is complete
+	zeroReader               // of a write: the size is there; the data is the earlier one, or zeros
+	torn512                  // of a write: some sectors are there
+	torn4k                   // of a write: some blocks are there
 )
 
-const tollShift = 3
+const damageShift = 3
 
-func (f toll) kind() toll { return f & (1<<tollShift - 1) }
+func (f damage) kind() damage { return f & (1<<damageShift - 1) }
 
-func (f toll) String() string {
+func (f damage) String() string {
 	switch f.kind() {
 	case lost:
 		return "lost"
 	case whole:
 		return "there"
-	case hollow:
+	case zeroReader:
 		return "hollow"
 	case torn512:
-		return fmt.Sprintf("torn at 512 (%d)", f>>tollShift)
+		return fmt.Sprintf("torn at 512 (%d)", f>>damageShift)
 	}
-	return fmt.Sprintf("torn at 4096 (%d)", f>>tollShift)
+	return fmt.Sprintf("torn at 4096 (%d)", f>>damageShift)
 }
 
 // write writes the surviving part of a write into a file.
-func (f toll) write(n *node, o *memOp) {
+func (f damage) write(n *node, o *memOp) {
 	if f.kind() == whole {
 		n.write(o.data, o.off)
 		return
 	}
 
-	if f.kind() == hollow {
+	if f.kind() == zeroReader {
 		if o.size > int64(len(n.data)) {
 			n.resize(o.size)
 		}
@@ -60,7 +60,7 @@ func (f toll) write(n *node, o *memOp) {
 		unit = 4096
 	}
 
-	r := rand.New(rand.NewPCG(uint64(f>>tollShift), 5))
+	r := rand.New(rand.NewPCG(uint64(f>>damageShift), 5))
 	if r.IntN(2) == 0 && o.size > int64(len(n.data)) {
 		n.resize(o.size) // the size is there in any case
 	}
@@ -82,19 +82,19 @@ func (f toll) write(n *node, o *memOp) {
 	}
 }
 
-// fates returns the tolls of a change for an exhaustive search.
-func (o *memOp) fates() []toll {
+// damages returns the possible damages of a change for an exhaustive search.
+func (o *memOp) damages() []damage {
 	switch {
 	case o.kind != opWrite:
-		return []toll{lost, whole}
+		return []damage{lost, whole}
 	case len(o.data) <= 512:
-		return []toll{lost, whole, hollow}
+		return []damage{lost, whole, zeroReader}
 	}
-	return []toll{lost, whole, hollow, torn512 | 1<<tollShift, torn4k | 2<<tollShift}
+	return []damage{lost, whole, zeroReader, torn512 | 1<<damageShift, torn4k | 2<<damageShift}
 }
 
 // A Loss has the effect of a crash on each unsynced change, in order.
-type Loss []toll
+type Loss []damage
 
 // pending returns the changes among the first k that a crash may undo.
 func (m *Memory) pending(k int) (at []int) {
@@ -116,7 +116,7 @@ func (m *Memory) pending(k int) (at []int) {
 		case opMove:
 			safe = everything || dirs[o.node] && dirs[o.into]
 		case opWrite, opResize:
-			safe = (everything || data[o.node]) && !o.doomed
+			safe = (everything || data[o.node]) && !o.syncFailed
 		case opMeta:
 			safe = everything || all[o.node]
 		}
@@ -144,7 +144,7 @@ func (m *Memory) Losses(k, limit int) (all []Loss) {
 	pending := m.pending(k)
 	n := 1
 	for _, i := range pending {
-		if n *= len(m.ops[i].fates()); n > limit {
+		if n *= len(m.ops[i].damages()); n > limit {
 			return nil
 		}
 	}
@@ -153,7 +153,7 @@ func (m *Memory) Losses(k, limit int) (all []Loss) {
 	for _, i := range pending {
 		var next []Loss
 		for _, l := range all {
-			for _, f := range m.ops[i].fates() {
+			for _, f := range m.ops[i].damages() {
 				next = append(next, append(l[:len(l):len(l)], f))
 			}
 		}
@@ -171,13 +171,13 @@ func (m *Memory) Sample(k int, r *rand.Rand) Loss {
 	l := make(Loss, len(pending))
 	odds := []float64{0, 0.1, 0.5, 0.9, 1}[r.IntN(5)]
 	for n, i := range pending {
-		switch f := m.ops[i].fates(); {
+		switch f := m.ops[i].damages(); {
 		case r.Float64() >= odds:
 			l[n] = whole
 		case len(f) > 3:
 			l[n] = f[r.IntN(len(f))]
-			if l[n] > hollow {
-				l[n] = l[n].kind() | toll(r.Uint32())<<tollShift
+			if l[n] > zeroReader {
+				l[n] = l[n].kind() | damage(r.Uint32())<<damageShift
 			}
 		default:
 			l[n] = f[r.IntN(len(f))]
@@ -201,7 +201,7 @@ func (m *Memory) Killed(k int) *Memory {
 func (m *Memory) Crashed(k int, l Loss, dev uint64) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	fate := map[int]toll{}
+	fate := map[int]damage{}
 	for n, i := range m.pending(k) {
 		fate[i] = l[n]
 	}
@@ -212,7 +212,7 @@ func (m *Memory) Crashed(k int, l Loss, dev uint64) *Memory {
 }
 
 // order keeps the mode and times of a file with a later name.
-func (m *Memory) order(k int, fate map[int]toll) {
+func (m *Memory) order(k int, fate map[int]damage) {
 	named := map[uint64]bool{}
 	for i := k - 1; i >= 0; i-- {
 		o := &m.ops[i]
@@ -226,8 +226,8 @@ func (m *Memory) order(k int, fate map[int]toll) {
 	}
 }
 
-// after builds the state. A change without a fate is complete.
-func (m *Memory) after(k int, fate map[int]toll, dev uint64) *Memory {
+// after builds the state. A change without a damage is complete.
+func (m *Memory) after(k int, fate map[int]damage, dev uint64) *Memory {
 	c := &Memory{opt: m.opt, t: m.base.clone(), now: m.now + 1_000_000_000, nextID: m.nextID, nextNo: 3}
 	c.opt.Dev = dev
 	for i := range m.ops[:k] {
@@ -313,7 +313,7 @@ func (m *Memory) forget(d *node, n *node) {
 func (m *Memory) Describe(k int, l Loss) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	fate := map[int]toll{}
+	fate := map[int]damage{}
 	if l != nil {
 		for n, i := range m.pending(k) {
 			fate[i] = l[n]

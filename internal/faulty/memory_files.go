@@ -188,7 +188,7 @@ func (m *Memory) SyncFSFailed() {
 	defer m.mu.Unlock()
 	for _, i := range m.pending(len(m.ops)) {
 		if k := m.ops[i].kind; k == opWrite || k == opResize {
-			m.ops[i].doomed = true
+			m.ops[i].syncFailed = true
 		}
 	}
 }
@@ -199,7 +199,7 @@ func (m *Memory) SyncFailed(f disk.File) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, i := range m.pendingData(f.(*memFile).n.id) {
-		m.ops[i].doomed = true
+		m.ops[i].syncFailed = true
 	}
 }
 

@@ -24,10 +24,10 @@ const (
 
 // A memOp is one recorded change or sync.
 type memOp struct {
-	kind   memOpKind
-	node   uint64
-	at     int64
-	doomed bool // a sync of it has failed
+	kind       memOpKind
+	node       uint64
+	at         int64
+	syncFailed bool // a sync of it has failed
 
 	ino  uint64 // opMake
 	typ  disk.FileType
@@ -144,7 +144,7 @@ func (m *Memory) change(o memOp) {
 }
 
 // apply makes a recorded change in a tree, as far as it survives.
-func (t *tree) apply(o *memOp, how toll, fold func(string) string) {
+func (t *tree) apply(o *memOp, how damage, fold func(string) string) {
 	n := t.nodes[o.node]
 	if o.kind == opMake {
 		t.make(o)

@@ -21,15 +21,15 @@ type objectPart struct {
 	id   string
 
 	mu    sync.Mutex
-	tags  []string // of the uploaded parts
-	sent  int64    // bytes in them
-	buf   []byte   // bytes after them
-	point *tail    // of the last Point
-	tails []string // keys
+	tags  []string     // of the uploaded parts
+	sent  int64        // bytes in them
+	buf   []byte       // bytes after them
+	point *pendingTail // of the last Point
+	tails []string     // keys
 }
 
-// A tail has the bytes after the parts at a point.
-type tail struct {
+// A pendingTail has the bytes after the parts at a point.
+type pendingTail struct {
 	parts int
 	data  []byte
 }
@@ -60,7 +60,7 @@ func (p *objectPart) upload(least int) error {
 		case errors.Is(err, ErrNoSuchUpload):
 			return transfer.Errorf(transfer.KindUnwritable, "%s cannot be written: its upload is gone", p.key)
 		case err != nil:
-			return unsettled("part", p.key, err)
+			return unknownEffect("part", p.key, err)
 		}
 		p.mu.Lock()
 		p.tags, p.sent, p.buf = append(p.tags, tag), p.sent+int64(n), slices.Clone(p.buf[n:])
@@ -88,7 +88,7 @@ func (p *objectPart) tailKey(parts int) string {
 func (p *objectPart) Point() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.point = &tail{len(p.tags), slices.Clone(p.buf)}
+	p.point = &pendingTail{len(p.tags), slices.Clone(p.buf)}
 	b := []byte{pointFormat}
 	b = binary.AppendUvarint(b, uint64(p.sent)+uint64(len(p.buf)))
 	b = binary.AppendUvarint(b, uint64(len(p.buf)))
@@ -102,7 +102,7 @@ func (p *objectPart) Point() []byte {
 // Sync stores the tails of the last Point and of the present position.
 func (p *objectPart) Sync() error {
 	p.mu.Lock()
-	all := []tail{{len(p.tags), slices.Clone(p.buf)}}
+	all := []pendingTail{{len(p.tags), slices.Clone(p.buf)}}
 	if p.point != nil && p.point.parts != all[0].parts {
 		all = append(all, *p.point)
 	}
@@ -116,7 +116,7 @@ func (p *objectPart) Sync() error {
 		p.tails = append(p.tails, key)
 		p.mu.Unlock()
 		if err := p.l.o.Session.put(key, t.data); err != nil {
-			return unsettled("put", p.key, err)
+			return unknownEffect("put", p.key, err)
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (p *objectPart) Discard() error {
 	}
 	if err != nil {
 		p.l.left.Store(true)
-		return unsettled("abort", p.key, err)
+		return unknownEffect("abort", p.key, err)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (p *objectPart) finish(name transfer.Path, mtime int64) (objectIntent, erro
 	if len(p.tags) == 0 {
 		tag, err := p.l.o.Session.part(p.id, 1, nil)
 		if err != nil {
-			return objectIntent{}, unsettled("part", p.key, err)
+			return objectIntent{}, unknownEffect("part", p.key, err)
 		}
 		p.tags = append(p.tags, tag)
 	}

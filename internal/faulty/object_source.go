@@ -37,8 +37,8 @@ var (
 	_ place.Deleter = (*Objects)(nil)
 )
 
-// unsettled returns a wait, for a call that may or may not have taken effect.
-func unsettled(op string, p transfer.Path, err error) *transfer.Error {
+// unknownEffect returns a wait, for a call that may or may not have taken effect.
+func unknownEffect(op string, p transfer.Path, err error) *transfer.Error {
 	return transfer.Errorf(transfer.KindUnreachable, "the object store does not answer: %s %s: %w", op, p, err)
 }
 
@@ -84,7 +84,7 @@ func (o *Objects) walkSource(ctx context.Context, of transfer.Location, recursiv
 		}
 		keys, sizes, again, err := o.Session.list(prefix, after)
 		if err != nil {
-			return unsettled("list", source, err)
+			return unknownEffect("list", source, err)
 		}
 		more = again
 		for n, key := range keys {
@@ -149,7 +149,7 @@ func (f objectFiles) Open(p transfer.Path, _ bool) (place.File, error) {
 	case errors.Is(err, ErrNoSuchKey):
 		return nil, transfer.Errorf(transfer.KindMissing, "%s does not exist", p)
 	case err != nil:
-		return nil, unsettled("get", p, err)
+		return nil, unknownEffect("get", p, err)
 	}
 	return &objectFile{o: f.o, key: string(p), is: is}, nil
 }
@@ -168,7 +168,7 @@ func (f *objectFile) Read(b []byte) (n int, err error) {
 		return nil
 	})
 	if err != nil {
-		return 0, unsettled("read", transfer.Path(f.key), err)
+		return 0, unknownEffect("read", transfer.Path(f.key), err)
 	}
 	if f.at += n; f.at == len(f.is.Data) {
 		return n, io.EOF
@@ -186,7 +186,7 @@ func (f *objectFile) version() transfer.Version {
 }
 
 func (f *objectFile) Facts() place.Facts {
-	return place.Facts{Version: f.version(), Size: f.o.said(f.key, int64(len(f.is.Data))), Mode: 0o644, Mtime: f.is.Modified.UnixNano(), Allocated: int64(len(f.is.Data)), Lies: "/" + f.key}
+	return place.Facts{Version: f.version(), Size: f.o.said(f.key, int64(len(f.is.Data))), Mode: 0o644, Mtime: f.is.Modified.UnixNano(), Allocated: int64(len(f.is.Data)), RealPath: "/" + f.key}
 }
 
 func (f *objectFile) Form() (known *transfer.Form, dataset bool, err error) { return nil, false, nil }
@@ -197,7 +197,7 @@ func (f *objectFile) Unchanged() error {
 	case errors.Is(err, ErrNoSuchKey):
 		return transfer.Errorf(transfer.KindChanging, "%s was deleted while it was read", f.key)
 	case err != nil:
-		return unsettled("head", transfer.Path(f.key), err)
+		return unknownEffect("head", transfer.Path(f.key), err)
 	case now.ETag != f.is.ETag:
 		return transfer.Errorf(transfer.KindChanging, "%s was replaced while it was read", f.key)
 	}
@@ -229,7 +229,7 @@ func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bo
 	case errors.Is(err, ErrPrecondition):
 		return transfer.Errorf(transfer.KindChanging, "%s has been replaced since it was sent, and stays", p)
 	default:
-		return unsettled("delete", p, err)
+		return unknownEffect("delete", p, err)
 	}
 }
 

@@ -70,14 +70,14 @@ func (l *objectLanding) condition(name transfer.Path, mtime int64) (condition, e
 	case errors.Is(err, ErrNoSuchKey):
 		return condition{}, nil
 	case err != nil:
-		return condition{}, unsettled("head", key, err)
+		return condition{}, unknownEffect("head", key, err)
 	case l.cfg.IfExists == transfer.IfExistsOverwrite, l.cfg.IfExists == transfer.IfExistsUpdate && is.Modified.UnixNano() < mtime:
 		return condition{match: is.ETag}, nil
 	}
-	return condition{}, taken(l.cfg.IfExists, key)
+	return condition{}, errNameTaken(l.cfg.IfExists, key)
 }
 
-func taken(words string, key transfer.Path) *transfer.Error {
+func errNameTaken(words string, key transfer.Path) *transfer.Error {
 	if words == transfer.IfExistsSkip || words == transfer.IfExistsUpdate {
 		return transfer.Errorf(transfer.KindSkipped, "%s is there already", key)
 	}
@@ -104,7 +104,7 @@ func (l *objectLanding) Create(item uint64, s place.Staging) (place.Part, error)
 	id, err := l.o.Session.begin(string(key), l.of(item))
 	if err != nil {
 		l.left.Store(true) // it may be there all the same
-		return nil, unsettled("begin", key, err)
+		return nil, unknownEffect("begin", key, err)
 	}
 	return &objectPart{l: l, item: item, key: key, id: id}, nil
 }
@@ -122,7 +122,7 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 	case errors.Is(err, ErrNoSuchUpload) || err == nil && (len(tags) < at.parts || hashOf(tags[:at.parts]) != at.tags):
 		return nil, transfer.Errorf(transfer.KindMissing, "the uploaded parts of %s are gone", p.key)
 	case err != nil:
-		return nil, unsettled("parts", p.key, err)
+		return nil, unknownEffect("parts", p.key, err)
 	}
 
 	p.tags = tags[:at.parts]
@@ -136,7 +136,7 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 	case errors.Is(err, ErrNoSuchKey) || err == nil && (int64(len(tail.Data)) < at.tail || hashOf([]string{string(tail.Data[:at.tail])}) != at.sum):
 		return nil, transfer.Errorf(transfer.KindMissing, "the last bytes that were uploaded of %s are not there any more", p.key)
 	case err != nil:
-		return nil, unsettled("get", p.key, err)
+		return nil, unknownEffect("get", p.key, err)
 	}
 
 	p.sent, p.buf = at.offset-at.tail, append([]byte(nil), tail.Data[:at.tail]...)
@@ -145,8 +145,8 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 
 func (l *objectLanding) Drop(item uint64, _ transfer.Path) error { return l.abort(l.of(item)) }
 
-// Tidy aborts this transfer's uploads, and removes the tails of their parts.
-func (l *objectLanding) Tidy(_ []transfer.Path, some bool) error {
+// RemoveLeftovers aborts this transfer's uploads, and removes the tails of their parts.
+func (l *objectLanding) RemoveLeftovers(_ []transfer.Path, some bool) error {
 	if !some && !l.left.Load() {
 		return nil
 	}
@@ -159,12 +159,12 @@ func (l *objectLanding) Close() error { return nil }
 func (l *objectLanding) abort(label string) error {
 	all, err := l.o.Session.uploadsOf(label)
 	if err != nil {
-		return unsettled("uploads", transfer.Path(label), err)
+		return unknownEffect("uploads", transfer.Path(label), err)
 	}
 
 	for _, u := range all {
 		if err := l.o.Session.abort(u.ID); err != nil {
-			return unsettled("abort", transfer.Path(u.Key), err)
+			return unknownEffect("abort", transfer.Path(u.Key), err)
 		}
 	}
 
@@ -172,11 +172,11 @@ func (l *objectLanding) abort(label string) error {
 	for after, more := "", true; more; {
 		keys, _, again, err := l.o.Session.list(prefix, after)
 		if err != nil {
-			return unsettled("list", transfer.Path(prefix), err)
+			return unknownEffect("list", transfer.Path(prefix), err)
 		}
 		for _, key := range keys {
 			if err := l.o.Session.remove(key, ""); err != nil {
-				return unsettled("delete", transfer.Path(key), err)
+				return unknownEffect("delete", transfer.Path(key), err)
 			}
 			after = key
 		}
@@ -317,16 +317,16 @@ func (l *objectLanding) Recover(intent transfer.Intent, _ string) (place.Verdict
 		case errors.Is(err, ErrInvalidPart), errors.Is(err, ErrEntityTooSmall):
 			return place.Redo, o, nil
 		case !errors.Is(err, ErrPrecondition):
-			return 0, o, unsettled("complete", o.Path, err)
+			return 0, o, unknownEffect("complete", o.Path, err)
 		}
 		if in.words != transfer.IfExistsOverwrite || tries == 5 {
-			o.Err = taken(in.words, o.Path)
+			o.Err = errNameTaken(in.words, o.Path)
 			l.left.Store(true)
 			return place.Refused, o, nil
 		}
 		is, _, err := l.o.Session.head(string(o.Path))
 		if err != nil && !errors.Is(err, ErrNoSuchKey) {
-			return 0, o, unsettled("head", o.Path, err)
+			return 0, o, unknownEffect("head", o.Path, err)
 		}
 		in.match = is.ETag
 	}
@@ -336,7 +336,7 @@ func (l *objectLanding) gone(in objectIntent, o transfer.Outcome) (place.Verdict
 	is, _, err := l.o.Session.head(string(o.Path))
 	switch {
 	case err != nil && !errors.Is(err, ErrNoSuchKey):
-		return 0, o, unsettled("head", o.Path, err)
+		return 0, o, unknownEffect("head", o.Path, err)
 	case err == nil && is.ETag == etagOf(in.tags):
 		return place.Done, o, nil
 	}

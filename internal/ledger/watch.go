@@ -12,14 +12,14 @@ import (
 // checkEvery is the time between checks that the files of an idle ledger are still in their places.
 const checkEvery = 5 * time.Second
 
-// An ownership is the state of this process's hold on the ledger. It ends when the ledger's files have lost their
-// paths: an operator or a program has removed, renamed or replaced the state directory under a running agent. Data
-// written after that is lost with the process, so the ledger stops all reads and writes. It also ends when another
-// instance has taken over a shared ledger (DirLock).
+// An ownership is the state of this process's hold on the ledger. It ends when the ledger's files have lost their paths: an
+// operator or a program has removed, renamed or replaced the state directory under a running agent. Data written after
+// that is lost with the process, so the ledger stops all reads and writes. It also ends when another instance has taken
+// over a shared ledger (DirLock).
 type ownership struct {
 	dir   string   // for messages
 	lock  *DirLock // nil: it is not shared
-	files []filelock.Place
+	files []filelock.PathIdentity
 	why   atomic.Pointer[transfer.Error]
 	gone  chan struct{} // closed after why is set
 	once  sync.Once
@@ -36,7 +36,7 @@ func (t *ownership) setLost(e *transfer.Error) {
 // recordFiles records the files at the paths, which are to stay there.
 func (t *ownership) recordFiles(paths []string) error {
 	for _, path := range paths {
-		p, err := filelock.PlaceOf(path)
+		p, err := filelock.PathIdentityOf(path)
 		if err != nil {
 			return transfer.Errorf(transfer.KindInternal, "the ledger cannot be looked at: %w", err)
 		}

@@ -167,11 +167,11 @@ func (l *routed) Commit(ctx context.Context, group []Pending) (done []transfer.O
 	return done, err
 }
 
-// Tidy makes each place remove its leftovers.
-func (l *routed) Tidy(dirs []transfer.Path, some bool) error {
+// RemoveLeftovers makes each place remove its leftovers.
+func (l *routed) RemoveLeftovers(dirs []transfer.Path, some bool) error {
 	host, others := []transfer.Path(nil), make([][]transfer.Path, len(l.others))
 	for _, d := range dirs {
-		if n := l.router.holder(d); n >= 0 {
+		if n := l.router.leftoversRoute(d); n >= 0 {
 			others[n] = append(others[n], d)
 		} else {
 			host = append(host, d)
@@ -180,14 +180,14 @@ func (l *routed) Tidy(dirs []transfer.Path, some bool) error {
 	var all error
 	for n, of := range l.others {
 		if len(others[n]) > 0 {
-			all = errors.Join(all, of.Tidy(others[n], some))
+			all = errors.Join(all, of.RemoveLeftovers(others[n], some))
 		}
 	}
-	return errors.Join(l.host.Tidy(host, some), all)
+	return errors.Join(l.host.RemoveLeftovers(host, some), all)
 }
 
-// holder returns the route that has a directory of leftovers, or -1 if the directory is the host's.
-func (r *Router) holder(dir transfer.Path) int {
+// leftoversRoute returns the route that has a directory of leftovers, or -1 if the directory is the host's.
+func (r *Router) leftoversRoute(dir transfer.Path) int {
 	for n := range r.routes {
 		if r.routes[n].Holds(dir) {
 			return n

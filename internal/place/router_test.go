@@ -79,7 +79,7 @@ func (n notingLanding) Commit(_ context.Context, group []Pending) (done []transf
 	return done, n.fail
 }
 
-func (n notingLanding) Tidy(dirs []transfer.Path, some bool) error {
+func (n notingLanding) RemoveLeftovers(dirs []transfer.Path, some bool) error {
 	n.note("tidy %v %v", dirs, some)
 	return n.fail
 }
@@ -174,11 +174,11 @@ func TestRouterTidiesEachPlace(t *testing.T) {
 	errAway := errors.New("away")
 	r, log := routedTo(map[string]error{"queue": errAway})
 	l := r.Land(LandConfig{})
-	if err := l.Tidy([]transfer.Path{"/d", "queue:Q"}, true); !errors.Is(err, errAway) {
+	if err := l.RemoveLeftovers([]transfer.Path{"/d", "queue:Q"}, true); !errors.Is(err, errAway) {
 		t.Error(err)
 	}
 	wantLog(t, log, "queue tidy [queue:Q] true", "files tidy [/d] true")
-	if err := l.Tidy(nil, false); err != nil {
+	if err := l.RemoveLeftovers(nil, false); err != nil {
 		t.Error(err)
 	}
 	wantLog(t, log, "files tidy [] false")

@@ -66,7 +66,7 @@ type Facts struct {
 	Mode      uint32 // permission bits
 	Mtime     int64  // nanoseconds since 1970
 	Allocated int64  // bytes on its disk; less than Size if it has holes
-	Lies      string // true path of the file, as for a Permit; empty if the place needs no Permit
+	RealPath  string // true path of the file, as for a Permit; empty if the place needs no Permit
 }
 
 // ErrUnsized says that an open file is longer or shorter than its size, and has not changed meanwhile.

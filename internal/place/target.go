@@ -36,7 +36,7 @@ type LandConfig struct {
 	Transfer   transfer.ID
 	Generation uint64 // generation of the ledger; part of every temporary's name
 	// Older are earlier generations, from before takeovers of the transfer, the newest last. Reopen continues a copy of
-	// their temporaries, because their process may still live. Tidy removes them.
+	// their temporaries, because their process may still live. RemoveLeftovers removes them.
 	Older   []uint64
 	Durable bool // data and names survive a power cut, not only the process
 	// Patience is how long an item waits for a temporary obstacle, such as a read-only file system. 0 means the place's
@@ -122,10 +122,10 @@ type Committer interface {
 type Cleaner interface {
 	// Drop removes the leftovers of an item that is not open. It is no error if there are none.
 	Drop(item uint64, name transfer.Path) error
-	// Tidy ensures that no file of this transfer without a final name is left, and that none can come back. Unless some
-	// is set, it may only look for leftovers known to this Landing. Missing directories are no error; Tidy tries each
+	// RemoveLeftovers ensures that no file of this transfer without a final name is left, and that none can come back. Unless some
+	// is set, it may only look for leftovers known to this Landing. Missing directories are no error; RemoveLeftovers tries each
 	// one.
-	Tidy(tempDirs []transfer.Path, some bool) error
+	RemoveLeftovers(tempDirs []transfer.Path, some bool) error
 	// Close releases open files. The Landing stays usable.
 	Close() error
 }
@@ -192,7 +192,7 @@ const (
 	// it. Its outcome, successful and flagged (transfer.TakenPresumed), is to be recorded. Its source is never deleted.
 	Taken
 	// Refused: its name is taken, or refused. Its outcome has an Err and is to be recorded. The temporary stays until
-	// Tidy.
+	// RemoveLeftovers.
 	Refused
 	// Moved: the path of its directory leads to another one, or to nothing. It is unknown whether it got its name
 	// there. Its outcome has an Err of KindMoved and is to be recorded.

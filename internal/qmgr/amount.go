@@ -10,16 +10,16 @@ import (
 
 // Limits of an amount.
 const (
-	// takenWorth is the time that the link needs for one answer at the measured rate. The next answer is on the link
+	// takenTime is the time that the link needs for one answer at the measured rate. The next answer is on the link
 	// with it. Other messages wait behind both. Data that leave stand still until their acknowledgements arrive. The
 	// shortest round trip of the link is added.
-	takenWorth = 150 * time.Millisecond
+	takenTime = 150 * time.Millisecond
 	// takenLeast is the smallest amount for an answer: a question and the head of its answer have 1 KiB.
 	takenLeast = 6 << 10
-	// givenWorth is the time that the link needs for a batch of messages. One batch is on the link.
-	givenWorth = 1500 * time.Millisecond
-	// heardWorth is the time that the link needs for a page of a list, or for a message that is stored.
-	heardWorth = 2 * time.Second
+	// givenTime is the time that the link needs for a batch of messages. One batch is on the link.
+	givenTime = 1500 * time.Millisecond
+	// heardTime is the time that the link needs for a page of a list, or for a message that is stored.
+	heardTime = 2 * time.Second
 	// amountFirst is the amount while no rate is known, and amountLeast the least: a second and half a second of the
 	// slowest link.
 	amountFirst = 8 << 10
@@ -34,7 +34,7 @@ type amounts struct {
 }
 
 func newAmounts() amounts {
-	return amounts{amount{worth: takenWorth, least: takenLeast}, amount{worth: givenWorth}, amount{worth: heardWorth}, amount{worth: heardWorth}}
+	return amounts{amount{linkTime: takenTime, least: takenLeast}, amount{linkTime: givenTime}, amount{linkTime: heardTime}, amount{linkTime: heardTime}}
 }
 
 // Room returns the largest size in bytes for the answer to a Request: as many bytes as the link carries in about two
@@ -48,8 +48,8 @@ func Batch(c *Conn, most int) int { return c.amounts.stored.bytes(most) }
 // An amount is the number of bytes to request, or to send, at once. It follows the transfer rate of earlier amounts.
 // All methods may be called from any goroutine.
 type amount struct {
-	worth time.Duration // at that rate
-	least int           // 0: amountLeast
+	linkTime time.Duration // at that rate
+	least    int           // 0: amountLeast
 
 	mu    sync.Mutex
 	now   int           // 0: no rate is known
@@ -81,7 +81,7 @@ func (a *amount) took(bytes int, began time.Time) {
 		began = a.last
 	}
 	a.last = now
-	worth := int(float64(bytes) / max(now.Sub(began), time.Microsecond).Seconds() * (a.worth + a.trip).Seconds())
+	worth := int(float64(bytes) / max(now.Sub(began), time.Microsecond).Seconds() * (a.linkTime + a.trip).Seconds())
 	if worth = min(worth, amountGrows*before); worth >= before || 2*bytes >= a.asked {
 		a.now = max(worth, cmp.Or(a.least, amountLeast))
 	}

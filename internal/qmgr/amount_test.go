@@ -9,7 +9,7 @@ import (
 // An amount begins small, follows the rate of the link up and down, and is worth the same time on each.
 func TestAmount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := amount{worth: time.Second}
+		a := amount{linkTime: time.Second}
 		if n := a.bytes(1 << 20); n != 8<<10 { // a second of 64 kbit/s
 			t.Errorf("without a rate it is %d bytes", n)
 		}
@@ -43,7 +43,7 @@ func TestAmount(t *testing.T) {
 // Of two answers that are on the link together, the second one took the time since the arrival of the first one.
 func TestAmountsThatOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := amount{worth: time.Second}
+		a := amount{linkTime: time.Second}
 		began := time.Now()
 		for range 8 {
 			n := a.bytes(1 << 20)
@@ -87,7 +87,7 @@ func TestAmountOfAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, part = 100_000, 8 << 10
 		for _, trip := range []time.Duration{0, 300 * time.Millisecond} {
-			a := amount{worth: time.Second, least: 5000}
+			a := amount{linkTime: time.Second, least: 5000}
 			for range 20 {
 				n, asked := a.bytes(1<<20), time.Now()
 				time.Sleep(700 * time.Millisecond) // nothing is on the link

@@ -93,16 +93,16 @@ type Conn struct {
 
 	control, data *link.Link
 	bulk          bulk
-	placing       placing
+	registering   registering
 	amounts       amounts
-	keeper        streams.Keeper
+	admin         streams.Admin
 
-	ensuring sync.Mutex // one Ensure at a time
-	witness  *witness
-	findings streams.Findings
-	unstored atomic.Pointer[string] // why the last message was not stored
-	passing  atomic.Pointer[string] // the present faults of the cluster
-	doubting atomic.Bool
+	ensuring   sync.Mutex // one Ensure at a time
+	history    *streamHistory
+	findings   streams.Findings
+	unstored   atomic.Pointer[string] // why the last message was not stored
+	passing    atomic.Pointer[string] // the present faults of the cluster
+	rechecking atomic.Bool
 
 	facts Facts // guarded by mu
 }
@@ -127,25 +127,25 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 
-	where, err := cfg.place()
+	where, err := cfg.address()
 	if err != nil {
 		return nil, err
 	}
 	cfg.URL = shuffled(cfg.URL)
 
-	c := &Conn{cfg: cfg, witness: newWitness(), amounts: newAmounts(),
+	c := &Conn{cfg: cfg, history: newStreamHistory(), amounts: newAmounts(),
 		base: link.NewBase(link.Config{Name: cfg.Name, Self: cfg.Self, URL: cfg.URL, Local: cfg.Server, TCP: cfg.TCP, TLS: cfg.TLS, Identity: cfg.Identity, JWTs: cfg.jwts,
 			OnRefused: cfg.OnRefused, Log: cfg.Log}, where)}
 	c.passing.Store(new(string))
 	c.control, c.data = link.NewLink(c.base, link.RoleControl), link.NewLink(c.base, link.RoleData)
 	c.bulk.c, c.bulk.link = c, link.NewLink(c.base, link.RoleBulk)
-	c.placing = placing{identity: cfg.Identity, server: cfg.Server, control: c.control, log: cfg.Log}
+	c.registering = registering{identity: cfg.Identity, server: cfg.Server, control: c.control, log: cfg.Log}
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
-	c.keeper = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait}
+	c.admin = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
-		c.keeper = askerOf(c)
+		c.admin = remoteAdminOf(c)
 	}
 	c.base.Background(func() { follow(c) })
 	if err := c.first(ctx); err != nil {
@@ -155,8 +155,8 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 
 	c.learn(ctx)
 	c.base.Background(c.notify)
-	if a, ok := c.keeper.(asker); ok {
-		c.base.Background(func() { c.placing.keep(a) })
+	if a, ok := c.admin.(remoteAdmin); ok {
+		c.base.Background(func() { c.registering.keep(a) })
 	}
 	for _, l := range linksOf(c) {
 		c.base.Background(func() { c.watch(l) })
@@ -194,8 +194,8 @@ func linksOf(c *Conn) []*link.Link {
 	return []*link.Link{c.control, c.data}
 }
 
-// place checks the address of the configuration and describes it, without secrets.
-func (cfg *ConnConfig) place() (string, error) {
+// address checks the address of the configuration and describes it, without secrets.
+func (cfg *ConnConfig) address() (string, error) {
 	if cfg.Server != nil {
 		return "queue manager " + cfg.Server.Name(), nil
 	}
@@ -379,14 +379,14 @@ func (c *Conn) PublishData(subject string, data []byte) error {
 	return c.data.Publish(subject, data)
 }
 
-// DataCarried returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
+// DataAcknowledged returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
 // wait behind those that are on the link; 0 and false if the system does not report it.
-func DataCarried(c *Conn) (acked uint64, waiting bool) {
+func DataAcknowledged(c *Conn) (acked uint64, waiting bool) {
 	return tcp.Carried(c.data.Socket.Load().Conn)
 }
 
-// DataCame returns how many bytes have come on the data connection.
-func DataCame(c *Conn) int64 { return c.data.Socket.Load().In.Load() }
+// DataReceived returns how many bytes have come on the data connection.
+func DataReceived(c *Conn) int64 { return c.data.Socket.Load().In.Load() }
 
 // Subscribe has h called for every message on the subject (wildcards as in NATS) that arrives on the control
 // connection: in order, one at a time. It lasts until stop, also when the connection is lost and comes back. A call of

@@ -119,7 +119,7 @@ func (r *queueReader) read(ctx context.Context) error {
 		late := time.Since(began) > r.c.cfg.times.ackWait
 		r.deliver(m)
 		if late { // it is due again: the next pull must not come before its acknowledgement is dealt with
-			r.c.control.Passes(ctx)
+			r.c.control.AnswersPing(ctx)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.M
 			if _, bytes, bad := sub.Pending(); bad == nil && bytes > 0 {
 				continue
 			}
-			if !l.Passes(ctx) {
+			if !l.AnswersPing(ctx) {
 				return nil, err
 			}
 			if _, bytes, bad := sub.Pending(); bad != nil || bytes == 0 { // signs of life have none
@@ -164,11 +164,11 @@ func (r *queueReader) deliver(m *nats.Msg) {
 		Term: func() error { return m.Term() }}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts, d.Stored = int(meta.NumDelivered), meta.Timestamp
-		c.noticed(c.witness.delivered(string(q.Stream), q.Durable, meta.Sequence.Stream, meta.Sequence.Consumer))
+		c.noticed(c.history.delivered(string(q.Stream), q.Durable, meta.Sequence.Stream, meta.Sequence.Consumer))
 		d.Ack = func() error {
 			err := m.Ack()
 			if err == nil {
-				c.witness.acked(string(q.Stream), q.Durable, meta.Sequence.Stream)
+				c.history.acked(string(q.Stream), q.Durable, meta.Sequence.Stream)
 			}
 			return err
 		}
@@ -191,15 +191,15 @@ func (r *queueReader) deliver(m *nats.Msg) {
 	r.h(d)
 }
 
-// Standing asks, once, for the position of the reader of a queue. Its error is of KindNotFound if the queue has never
+// ReaderPosition asks, once, for the position of the reader of a queue. Its error is of KindNotFound if the queue has never
 // been read.
-func (c *Conn) Standing(ctx context.Context, q streams.Queue) (streams.Standing, error) {
+func (c *Conn) ReaderPosition(ctx context.Context, q streams.Queue) (streams.ReaderPosition, error) {
 	if !c.control.Up.Load() {
-		return streams.Standing{}, c.base.Away()
+		return streams.ReaderPosition{}, c.base.Away()
 	}
-	at, err := c.keeper.Standing(ctx, q)
-	if _, own := c.keeper.(streams.Library); own && c.Facts().Linked {
-		at, err = streams.UnknownStanding(at, err)
+	at, err := c.admin.ReaderPosition(ctx, q)
+	if _, own := c.admin.(streams.Library); own && c.Facts().Linked {
+		at, err = streams.UnknownPosition(at, err)
 	}
 	return at, c.base.Explain(err, q.Filter, 0)
 }
@@ -210,7 +210,7 @@ func (c *Conn) Forget(ctx context.Context, name string, queues ...streams.Queue)
 	if !c.control.Up.Load() {
 		return c.base.Away()
 	}
-	return c.base.Explain(c.keeper.Forget(ctx, name, queues), name, 0)
+	return c.base.Explain(c.admin.Forget(ctx, name, queues), name, 0)
 }
 
 // durable makes the durable, or finds it.
@@ -220,13 +220,13 @@ func (r *queueReader) durable(ctx context.Context) error {
 		return c.base.Away()
 	}
 
-	before := c.witness.before(string(q.Stream))
-	d, err := c.keeper.Durable(ctx, q)
+	before := c.history.before(string(q.Stream))
+	d, err := c.admin.Durable(ctx, q)
 	if err != nil {
 		return err
 	}
-	c.noticed(c.witness.look(string(q.Stream), before, d.Stream))
-	c.noticed(c.witness.attach(string(q.Stream), q.Durable, d.Delivered))
+	c.noticed(c.history.compare(string(q.Stream), before, d.Stream))
+	c.noticed(c.history.attach(string(q.Stream), q.Durable, d.Delivered))
 	for _, f := range d.Findings {
 		c.noticed(f)
 	}

@@ -459,7 +459,7 @@ func TestForgetAnAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.Standing(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
+	if _, err := c.ReaderPosition(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the reader is still there: %v", err)
 	}
 	if data, _, err := c.Owner(ctx, "A"); err != nil || len(data) > 0 {

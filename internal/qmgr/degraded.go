@@ -13,19 +13,19 @@ import (
 const (
 	// Effects of killing a queue manager: one or two acknowledgements on their way are lost, and one or two deliveries.
 	// Larger figures mean that a reader's position was changed.
-	mayComeAgain = 2
-	mayBeSkipped = 16
+	maxRedelivered = 2
+	maxSkipped     = 16
 
 	// The leader of a replicated queue may be killed before it has passed on acknowledgements that it had taken: those
 	// of all messages that were handled within some seconds.
-	mayComeAgainCopied = 64
+	maxRedeliveredReplicated = 64
 
 	rememberAcked = 512
 )
 
-// A witness holds a Conn's own knowledge of the streams. The Conn has stored messages and read others, and no later
+// A streamHistory holds a Conn's own knowledge of the streams. The Conn has stored messages and read others, and no later
 // state of the store can undo that.
-type witness struct {
+type streamHistory struct {
 	mu      sync.Mutex
 	streams map[string]streams.Mark
 	doubts  map[string]time.Time // since when a replicated stream seems to have gone back
@@ -40,72 +40,72 @@ type reader struct {
 	again int      // deliveries of acknowledged messages, since the last attach
 }
 
-func newWitness() *witness {
-	return &witness{streams: map[string]streams.Mark{}, doubts: map[string]time.Time{}, readers: map[string]*reader{}}
+func newStreamHistory() *streamHistory {
+	return &streamHistory{streams: map[string]streams.Mark{}, doubts: map[string]time.Time{}, readers: map[string]*reader{}}
 }
 
 // saw records that a stream has, or had, a message of that sequence.
-func (w *witness) saw(stream string, seq uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	m := w.streams[stream]
+func (h *streamHistory) saw(stream string, seq uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.streams[stream]
 	m.Last = max(m.Last, seq)
-	w.streams[stream] = m
+	h.streams[stream] = m
 }
 
 // before returns the known mark of a stream. Call it before asking for the stream's state: otherwise messages stored
 // meanwhile would look lost.
-func (w *witness) before(stream string) streams.Mark {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.streams[stream]
+func (h *streamHistory) before(stream string) streams.Mark {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.streams[stream]
 }
 
-// look compares the present state of a stream with its earlier mark, remembers the state, and returns the fault.
-func (w *witness) look(stream string, before, now streams.Mark) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// compare compares the present state of a stream with its earlier mark, remembers the state, and returns the fault.
+func (h *streamHistory) compare(stream string, before, now streams.Mark) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	wrong := before.Lost(stream, now)
-	m := w.streams[stream]
+	m := h.streams[stream]
 	if wrong == "" || now.Copies < 2 {
-		delete(w.doubts, stream)
-	} else if since, ok := w.doubts[stream]; !ok || time.Since(since) < streams.Settled {
+		delete(h.doubts, stream)
+	} else if since, ok := h.doubts[stream]; !ok || time.Since(since) < streams.Settled {
 		if !ok {
-			w.doubts[stream] = time.Now()
+			h.doubts[stream] = time.Now()
 		}
-		return "" // it is looked at again (doubt)
+		return "" // it is looked at again (recheckStreams)
 	}
-	delete(w.doubts, stream)
+	delete(h.doubts, stream)
 	if wrong != "" {
 		m.Last = 0
-		for name := range w.readers { // their reads and acknowledgements are gone, too
+		for name := range h.readers { // their reads and acknowledgements are gone, too
 			if strings.HasPrefix(name, stream+" ") {
-				delete(w.readers, name)
+				delete(h.readers, name)
 			}
 		}
 	}
 
 	m.Created, m.Last, m.Copies = now.Created, max(m.Last, now.Last), now.Copies
-	w.streams[stream] = m
+	h.streams[stream] = m
 	return wrong
 }
 
-func (w *witness) reader(stream, durable string) *reader {
+func (h *streamHistory) reader(stream, durable string) *reader {
 	name := stream + " " + durable
-	r := w.readers[name]
+	r := h.readers[name]
 	if r == nil {
 		r = &reader{acked: map[uint64]bool{}}
-		w.readers[name] = r
+		h.readers[name] = r
 	}
 	return r
 }
 
 // attach records the position of a durable consumer when reading begins. It returns a text if that position is wrong.
-func (w *witness) attach(stream, durable string, delivered uint64) (wrong string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.reader(stream, durable)
-	if r.seq > 0 && delivered > r.seq+mayBeSkipped {
+func (h *streamHistory) attach(stream, durable string, delivered uint64) (wrong string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.reader(stream, durable)
+	if r.seq > 0 && delivered > r.seq+maxSkipped {
 		wrong = fmt.Sprintf("the reader %s of stream %s stands %d messages ahead of the last message read: the messages in between may be skipped",
 			durable, stream, delivered-r.seq)
 	}
@@ -114,18 +114,18 @@ func (w *witness) attach(stream, durable string, delivered uint64) (wrong string
 }
 
 // delivered records a delivery. It returns a text if the delivery is wrong.
-func (w *witness) delivered(stream, durable string, seq, consumerSeq uint64) (wrong string) {
-	w.saw(stream, seq)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.reader(stream, durable)
+func (h *streamHistory) delivered(stream, durable string, seq, consumerSeq uint64) (wrong string) {
+	h.saw(stream, seq)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.reader(stream, durable)
 	r.seq = max(r.seq, consumerSeq)
 	if !r.acked[seq] || !slices.Contains(streams.CommandStreams, streams.Stream(stream)) {
 		return "" // only a work queue removes acknowledged messages
 	}
-	most := mayComeAgain
-	if w.streams[stream].Copies > 1 {
-		most = mayComeAgainCopied
+	most := maxRedelivered
+	if h.streams[stream].Copies > 1 {
+		most = maxRedeliveredReplicated
 	}
 	if r.again++; r.again != most+1 {
 		return ""
@@ -134,10 +134,10 @@ func (w *witness) delivered(stream, durable string, seq, consumerSeq uint64) (wr
 }
 
 // acked notes an acknowledgement.
-func (w *witness) acked(stream, durable string, seq uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.reader(stream, durable)
+func (h *streamHistory) acked(stream, durable string, seq uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.reader(stream, durable)
 	if r.acked[seq] {
 		return
 	}

@@ -7,8 +7,8 @@
 //   - errands: questions to a queue manager,
 //   - own, claims, listen: its connection to itself, the signed claims of the network, addresses.
 //
-// The client uses link, one connection that comes back by itself. The server wires disk (its store), channel, forward
-// (messages for other queue managers), cluster and places (the queue managers that agents are at), which are handed the
+// The client uses link, one connection that comes back by itself. The server wires storage (its store), channel, forward
+// (messages for other queue managers), cluster and registrations (the queue managers that agents are at), which are handed the
 // values that they use. External servers of NATS have their configuration from package server.
 //
 // The queue manager is not a system of record. It may lose, double, reorder or replay messages at any time. A

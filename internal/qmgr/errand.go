@@ -13,24 +13,26 @@ import (
 	"ferry/internal/wire"
 )
 
-// An asker is a keeper that has the queue manager do everything. It may ask only for its own name.
-type asker struct {
-	self    string     // its name, ConnConfig.Self
-	control *link.Link // for errands without much data
-	bulk    *bulk      // for the others
-	placing *placing
+// A remoteAdmin is a streams.Admin that has the queue manager do everything. It may ask only for its own name.
+type remoteAdmin struct {
+	self        string     // its name, ConnConfig.Self
+	control     *link.Link // for errands without much data
+	bulk        *bulk      // for the others
+	registering *registering
 }
 
-// askerOf returns an asker on the connections of a Conn.
-func askerOf(c *Conn) asker { return asker{c.cfg.Self, c.control, &c.bulk, &c.placing} }
+// remoteAdminOf returns a remoteAdmin on the connections of a Conn.
+func remoteAdminOf(c *Conn) remoteAdmin {
+	return remoteAdmin{c.cfg.Self, c.control, &c.bulk, &c.registering}
+}
 
-func (a asker) ask(ctx context.Context, e errands.Errand) (res errands.Result, err error) {
+func (a remoteAdmin) ask(ctx context.Context, e errands.Errand) (res errands.Result, err error) {
 	return a.askOn(ctx, a.control, e, nil, nil)
 }
 
 // askOn asks on one of the connections, with data behind the errand. some, if it is not nil, is called with the part of
 // the answer that has arrived, once it has more than the data behind it.
-func (a asker) askOn(ctx context.Context, l *link.Link, e errands.Errand, behind []byte, some func(*errands.Result)) (res errands.Result, err error) {
+func (a remoteAdmin) askOn(ctx context.Context, l *link.Link, e errands.Errand, behind []byte, some func(*errands.Result)) (res errands.Result, err error) {
 	e.V = 1
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -54,7 +56,7 @@ func (a asker) askOn(ctx context.Context, l *link.Link, e errands.Errand, behind
 		}
 		return nil
 	}
-	partly := func(g *errands.Gathering) error {
+	partly := func(g *errands.AnswerAssembly) error {
 		if head == 0 && bytes.IndexByte(g.Data, '\n') < 0 {
 			return nil
 		}
@@ -80,7 +82,7 @@ func (a asker) askOn(ctx context.Context, l *link.Link, e errands.Errand, behind
 	return res, nil
 }
 
-func (a asker) Durable(ctx context.Context, q streams.Queue) (d streams.Durable, err error) {
+func (a remoteAdmin) Durable(ctx context.Context, q streams.Queue) (d streams.Durable, err error) {
 	if now, ok := errands.QueueNamed(q.Durable); !ok || now.Stream != q.Stream || now.Filter != q.Filter {
 		return d, transfer.Errorf(transfer.KindInternal, "the queue %+v is none that the queue manager knows", q)
 	}
@@ -91,20 +93,20 @@ func (a asker) Durable(ctx context.Context, q streams.Queue) (d streams.Durable,
 	return d, err
 }
 
-func (a asker) Standing(ctx context.Context, q streams.Queue) (s streams.Standing, err error) {
-	res, err := a.ask(ctx, errands.Errand{Op: errands.OpStanding, Durable: q.Durable})
-	if res.Standing != nil {
-		s = *res.Standing
+func (a remoteAdmin) ReaderPosition(ctx context.Context, q streams.Queue) (s streams.ReaderPosition, err error) {
+	res, err := a.ask(ctx, errands.Errand{Op: errands.OpReaderPosition, Durable: q.Durable})
+	if res.ReaderPosition != nil {
+		s = *res.ReaderPosition
 	}
 	return s, err
 }
 
-func (a asker) Forget(ctx context.Context, name string, _ []streams.Queue) error {
+func (a remoteAdmin) Forget(ctx context.Context, name string, _ []streams.Queue) error {
 	_, err := a.askOwn(ctx, name, errands.Errand{Op: errands.OpForget})
 	return err
 }
 
-func (a asker) Owner(ctx context.Context, name string) (o streams.Owner, err error) {
+func (a remoteAdmin) Owner(ctx context.Context, name string) (o streams.Owner, err error) {
 	res, err := a.askOwn(ctx, name, errands.Errand{Op: errands.OpOwner})
 	if res.Owner != nil {
 		o = *res.Owner
@@ -112,7 +114,7 @@ func (a asker) Owner(ctx context.Context, name string) (o streams.Owner, err err
 	return o, err
 }
 
-func (a asker) SetOwner(ctx context.Context, name string, o streams.Owner) (revision uint64, err error) {
+func (a remoteAdmin) SetOwner(ctx context.Context, name string, o streams.Owner) (revision uint64, err error) {
 	res, err := a.askOwn(ctx, name, errands.Errand{Op: errands.OpSetOwner, Owner: &o})
 	if res.Owner != nil {
 		revision = res.Owner.Revision
@@ -121,19 +123,19 @@ func (a asker) SetOwner(ctx context.Context, name string, o streams.Owner) (revi
 }
 
 // askOwn asks for an operation that is allowed only for the asker's own name.
-func (a asker) askOwn(ctx context.Context, name string, e errands.Errand) (res errands.Result, err error) {
+func (a remoteAdmin) askOwn(ctx context.Context, name string, e errands.Errand) (res errands.Result, err error) {
 	if name != a.self {
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %q for %s", a.self, e.Op, name)
 	}
 	return a.ask(ctx, e)
 }
 
-func (a asker) Strangers(ctx context.Context) ([]string, error) {
+func (a remoteAdmin) Strangers(ctx context.Context) ([]string, error) {
 	res, err := a.ask(ctx, errands.Errand{Op: errands.OpStrangers})
 	return res.Tokens, err
 }
 
-func (a asker) Purge(ctx context.Context, tokens []string) (gone uint64, err error) {
+func (a remoteAdmin) Purge(ctx context.Context, tokens []string) (gone uint64, err error) {
 	for part := range slices.Chunk(tokens, errands.MaxStrangers) {
 		res, err := a.ask(ctx, errands.Errand{Op: errands.OpPurge, Tokens: part})
 		gone += res.Gone

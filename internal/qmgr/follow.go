@@ -21,7 +21,7 @@ const (
 	leaveAfter = 2 * time.Second
 	leaveMost  = time.Minute // if no other one is better: between two attempts to leave it
 
-	doubtEvery = streams.Settled / 4
+	recheckEvery = streams.Settled / 4
 )
 
 // codeLeaderless is the error code of servers that cannot do an operation for want of a leader.
@@ -65,7 +65,7 @@ func follow(c *Conn) {
 		if c.cfg.Server != nil || addresses(c) < 2 || alone < leaveAfter || time.Since(left) < pause {
 			continue
 		}
-		c.cfg.Log.Warn("the queue manager is without the others of its cluster; connecting to another one", slog.String("at", here(c)))
+		c.cfg.Log.Warn("the queue manager is without the others of its cluster; connecting to another one", slog.String("at", managerAddress(c)))
 		left, mute = time.Now(), 0
 		pause = min(2*pause, leaveMost)
 		for _, l := range append(linksOf(c), c.bulk.link) {
@@ -88,8 +88,8 @@ func answersForQueues(c *Conn, js jetstream.JetStream) bool {
 // addresses returns the number of queue managers that the Conn may connect to.
 func addresses(c *Conn) int { return strings.Count(c.cfg.URL, ",") + 1 }
 
-// here returns the name and address of the queue manager at the other end of the control connection.
-func here(c *Conn) string {
+// managerAddress returns the name and address of the queue manager at the other end of the control connection.
+func managerAddress(c *Conn) string {
 	if s := c.control.Now.Load(); s != nil && c.cfg.Server == nil {
 		if name := s.NC.ConnectedServerName(); name != "" {
 			return name + " at " + s.NC.ConnectedUrlRedacted()
@@ -98,14 +98,14 @@ func here(c *Conn) string {
 	return c.base.Where
 }
 
-// doubt looks at the streams again if one seems to have gone back, until that is certain.
-func doubt(c *Conn) {
-	if !c.witness.doubtful() || c.doubting.Swap(true) {
+// recheckStreams looks at the streams again if one seems to have gone back, until that is certain.
+func recheckStreams(c *Conn) {
+	if !c.history.doubtful() || c.rechecking.Swap(true) {
 		return
 	}
 	c.base.Background(func() {
-		defer c.doubting.Store(false)
-		for c.witness.doubtful() && !sleep.For(c.base.Ctx, doubtEvery, nil) {
+		defer c.rechecking.Store(false)
+		for c.history.doubtful() && !sleep.For(c.base.Ctx, recheckEvery, nil) {
 			ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
 			c.Ensure(ctx)
 			cancel()
@@ -113,15 +113,15 @@ func doubt(c *Conn) {
 	})
 }
 
-func (w *witness) doubtful() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.doubts) > 0
+func (h *streamHistory) doubtful() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.doubts) > 0
 }
 
-// ClusterStanding asks for the state of the cluster that the Conn is connected to. Missing lists its faults; "" for
+// ClusterState asks for the state of the cluster that the Conn is connected to. Missing lists its faults; "" for
 // none, or without a cluster. Stores reports whether messages are stored all the same.
-func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool) {
+func ClusterState(ctx context.Context, c *Conn) (missing string, stores bool) {
 	if server := c.cfg.Server; server != nil {
 		a := server.About()
 		return a.Passing, !a.NoQuorum

@@ -12,8 +12,8 @@ import (
 // Members returns the queue managers of the cluster that the Conn is connected to, or a single queue manager, as the
 // connected one sees them.
 func Members(ctx context.Context, c *Conn) ([]streams.Member, error) {
-	res, err := askerOf(c).ask(ctx, errands.Errand{Op: errands.OpMembers})
-	l, does := c.keeper.(streams.Library)
+	res, err := remoteAdminOf(c).ask(ctx, errands.Errand{Op: errands.OpMembers})
+	l, does := c.admin.(streams.Library)
 	if transfer.KindOf(err) == transfer.KindUnreachable && does { // a server that is not Ferry's
 		all, err := l.Members(ctx)
 		for n := range all { // a server alone does not say its name in its streams

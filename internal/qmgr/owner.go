@@ -13,7 +13,7 @@ func (c *Conn) Owner(ctx context.Context, name string) (data []byte, revision ui
 	if !c.control.Up.Load() {
 		return nil, 0, c.base.Away()
 	}
-	o, err := c.keeper.Owner(ctx, name)
+	o, err := c.admin.Owner(ctx, name)
 	return o.Value, o.Revision, c.base.Explain(err, streams.OwnerSubject(name), 0)
 }
 
@@ -27,10 +27,10 @@ func (c *Conn) SetOwner(ctx context.Context, name string, data []byte, revision 
 	if !c.control.Up.Load() {
 		return 0, c.base.Away()
 	}
-	now, err := c.keeper.SetOwner(ctx, name, streams.Owner{Value: data, Revision: revision})
+	now, err := c.admin.SetOwner(ctx, name, streams.Owner{Value: data, Revision: revision})
 	if err != nil {
 		return 0, c.base.Explain(err, streams.OwnerSubject(name), len(data))
 	}
-	c.witness.saw(string(streams.StreamOwner), now)
+	c.history.saw(string(streams.StreamOwner), now)
 	return now, nil
 }

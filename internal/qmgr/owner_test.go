@@ -71,7 +71,7 @@ func TestStanding(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := connect(t, ConnConfig{URL: s.URL()})
-	if _, err := c.Standing(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
+	if _, err := c.ReaderPosition(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("a queue that was never read: %v", err)
 	}
 	const total = 3
@@ -94,7 +94,7 @@ func TestStanding(t *testing.T) {
 	left := func(want, handed uint64) {
 		t.Helper()
 		for {
-			s, err := c.Standing(ctx, commands)
+			s, err := c.ReaderPosition(ctx, commands)
 			if err == nil && s.Unread == want && s.Handed == handed {
 				if off := time.Since(s.Now); off < 0 || off > time.Minute || s.Age < 0 || s.Age > time.Minute {
 					t.Errorf("the queue manager's clock is %s behind, the durable %s old", off, s.Age)

@@ -28,7 +28,7 @@ type Probed struct {
 // than nats has no address: its listener is not Ferry's.
 func ProbeURL(ctx context.Context, url string, timeout time.Duration) (p Probed, at string, err error) {
 	cfg := ConnConfig{URL: url}
-	where, err := cfg.place()
+	where, err := cfg.address()
 	if err != nil {
 		return p, "", err
 	}
@@ -73,9 +73,9 @@ func Addresses(urls string) (all []string) {
 	return all
 }
 
-// firstWord is the time for a listener that sends first to begin. After it, Probe starts TLS, and a listener without
+// greetingWait is the time for a listener that sends first to begin. After it, Probe starts TLS, and a listener without
 // TLS answers in plain text.
-const firstWord = 50 * time.Millisecond
+const greetingWait = 50 * time.Millisecond
 
 // errProbed ends a handshake that has shown the certificate.
 var errProbed = errors.New("the certificate has been seen")
@@ -94,7 +94,7 @@ func Probe(ctx context.Context, address string) (p Probed, err error) {
 	defer cancel()
 
 	// A listener that sends first has no TLS, and would log a handshake as an error.
-	conn.SetReadDeadline(time.Now().Add(firstWord))
+	conn.SetReadDeadline(time.Now().Add(greetingWait))
 	var first [1]byte
 	if n, err := conn.Read(first[:]); n == 1 {
 		return Probed{Plain: true}, nil

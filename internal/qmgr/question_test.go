@@ -30,7 +30,7 @@ func TestPartsOfAnAnswer(t *testing.T) {
 		{"a part of another one is between", []*nats.Msg{first[0], first[1], second[1], first[2], first[3]}, data},
 		{"another one follows a loss", []*nats.Msg{first[0], first[2], second[0], second[1]}, other},
 	} {
-		var g errands.Gathering
+		var g errands.AnswerAssembly
 		whole := false
 		for _, m := range c.parts {
 			whole = g.Add(m)

@@ -21,18 +21,18 @@ const (
 	readAhead = 3
 )
 
-// A queueReading reads the messages of a span, one after the other, in pieces. The next answer is asked for while the
+// An answerReader reads the messages of a span, one after the other, in pieces. The next answer is asked for while the
 // present one arrives, and each of them has as many bytes as the link carries in about a second. If an answer is
 // interrupted, the pieces that have arrived are kept, and the next question begins behind them.
 //
 // One goroutine uses it.
-type queueReading struct {
+type answerReader struct {
 	q    *Queues
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc
 	left wire.QueueSpan     // begins with the message of the next piece
 	at   int                // in it
-	now  *queueFlight       // nil: none
+	now  *pendingAnswer     // nil: none
 	stop context.CancelFunc // of its questions
 	bad  int                // tries without a piece
 }
@@ -40,14 +40,14 @@ type queueReading struct {
 // Reader makes a reader of a span, from an offset in its first message on.
 func (q *Queues) Reader(of wire.QueueSpan, offset int) wire.QueuePieces {
 	ctx, end := context.WithCancel(q.c.base.Ctx)
-	return &queueReading{q: q, ctx: ctx, end: end, left: of, at: offset}
+	return &answerReader{q: q, ctx: ctx, end: end, left: of, at: offset}
 }
 
 // Close ends the questions.
-func (r *queueReading) Close() { r.end() }
+func (r *answerReader) Close() { r.end() }
 
 // begin begins to ask where the reader is.
-func (r *queueReading) begin() {
+func (r *answerReader) begin() {
 	if r.now == nil {
 		var ctx context.Context
 		ctx, r.stop = context.WithCancel(r.ctx)
@@ -56,7 +56,7 @@ func (r *queueReading) begin() {
 }
 
 // Next returns the next piece; io.EOF: there are no more. Its data are the caller's.
-func (r *queueReading) Next() (p wire.QueuePiece, err error) {
+func (r *answerReader) Next() (p wire.QueuePiece, err error) {
 	for {
 		r.begin()
 		p, there, err := r.now.take(r.ctx)
@@ -86,7 +86,7 @@ func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 }
 
 // Wait returns nil if Next does not block for longer than it takes to ask again after an error.
-func (r *queueReading) Wait() <-chan struct{} {
+func (r *answerReader) Wait() <-chan struct{} {
 	for {
 		r.begin()
 		wait := r.now.wait()
@@ -110,9 +110,9 @@ func transient(err error) bool {
 	return false
 }
 
-// A queueFlight is an answer that arrives.
-type queueFlight struct {
-	r     *queueReading
+// A pendingAnswer is an answer that arrives.
+type pendingAnswer struct {
+	r     *answerReader
 	ctx   context.Context // ends with it and those behind it
 	of    wire.QueueSpan
 	index int64         // its place among them
@@ -123,16 +123,16 @@ type queueFlight struct {
 	res    streams.QueueResult // as far as it is here
 	over   bool
 	err    error
-	next   *queueFlight // nil: it has not been asked for, or there is none
-	n      int          // pieces that were taken
-	offset int          // bytes of the next one that were, or come before it in its message
-	done   int          // bytes of the next one that were
-	used   int          // bytes of all of them
+	next   *pendingAnswer // nil: it has not been asked for, or there is none
+	n      int            // pieces that were taken
+	offset int            // bytes of the next one that were, or come before it in its message
+	done   int            // bytes of the next one that were
+	used   int            // bytes of all of them
 }
 
 // ask asks for the pieces from a message on, and from an offset in it.
-func (r *queueReading) ask(ctx context.Context, from wire.QueueSpan, at int, index int64, read *atomic.Int64) *queueFlight {
-	f := &queueFlight{r: r, ctx: ctx, of: from, index: index, read: read, offset: at, come: make(chan struct{})}
+func (r *answerReader) ask(ctx context.Context, from wire.QueueSpan, at int, index int64, read *atomic.Int64) *pendingAnswer {
+	f := &pendingAnswer{r: r, ctx: ctx, of: from, index: index, read: read, offset: at, come: make(chan struct{})}
 	go func() {
 		c := r.q.c
 		asked, came, first := time.Now(), time.Time{}, 0
@@ -160,23 +160,23 @@ func (r *queueReading) ask(ctx context.Context, from wire.QueueSpan, at int, ind
 }
 
 // wake wakes the reader. f.mu is held.
-func (f *queueFlight) wake() {
+func (f *pendingAnswer) wake() {
 	close(f.come)
 	f.come = make(chan struct{})
 }
 
 // arrived takes the part of the answer that has arrived. From the first part on, the beginning of the next answer is
 // known.
-func (f *queueFlight) arrived(res *streams.QueueResult) {
+func (f *pendingAnswer) arrived(res *streams.QueueResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.res = *res
-	f.goOn()
+	f.requestNext()
 	f.wake()
 }
 
-// goOn asks for the next answer while the present one arrives, unless enough wait to be read. f.mu is held.
-func (f *queueFlight) goOn() {
+// requestNext asks for the next answer while the present one arrives, unless enough wait to be read. f.mu is held.
+func (f *pendingAnswer) requestNext() {
 	if f.next == nil && f.res.Next > 0 && f.index-f.read.Load() < readAhead {
 		of := f.of
 		of.First = f.res.Next
@@ -185,12 +185,12 @@ func (f *queueFlight) goOn() {
 }
 
 // follow returns the next answer; nil if there is none.
-func (f *queueFlight) follow() *queueFlight {
+func (f *pendingAnswer) follow() *pendingAnswer {
 	f.read.Store(f.index + 1)
-	var next *queueFlight
+	var next *pendingAnswer
 	for g := f; g != nil; {
 		g.mu.Lock()
-		g.goOn()
+		g.requestNext()
 		after := g.next
 		g.mu.Unlock()
 		if g == f {
@@ -202,7 +202,7 @@ func (f *queueFlight) follow() *queueFlight {
 }
 
 // take waits for a piece, and returns the arrived part of it. Without a piece and an error all were taken.
-func (f *queueFlight) take(ctx context.Context) (p wire.QueuePiece, there bool, err error) {
+func (f *pendingAnswer) take(ctx context.Context) (p wire.QueuePiece, there bool, err error) {
 	for {
 		f.mu.Lock()
 		p, there = f.piece()
@@ -220,7 +220,7 @@ func (f *queueFlight) take(ctx context.Context) (p wire.QueuePiece, there bool, 
 }
 
 // wait returns nil if take does not block.
-func (f *queueFlight) wait() <-chan struct{} {
+func (f *pendingAnswer) wait() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.over || f.n < len(f.res.Pieces) && (len(f.res.Behind) > f.used || f.res.Pieces[f.n][1] == 0) {
@@ -230,14 +230,14 @@ func (f *queueFlight) wait() <-chan struct{} {
 }
 
 // ended reports whether all pieces were taken, without an error.
-func (f *queueFlight) ended() bool {
+func (f *pendingAnswer) ended() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.over && f.err == nil && f.n == len(f.res.Pieces)
 }
 
 // piece returns the part of the next piece that is here. f.mu is held.
-func (f *queueFlight) piece() (p wire.QueuePiece, there bool) {
+func (f *pendingAnswer) piece() (p wire.QueuePiece, there bool) {
 	if f.n == len(f.res.Pieces) {
 		return p, false
 	}

@@ -15,10 +15,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// A crawlingKeeper has one message of a queue, which the link carries at a rate. It breaks an answer once, in the
+// A crawlingAdmin has one message of a queue, which the link carries at a rate. It breaks an answer once, in the
 // middle.
-type crawlingKeeper struct {
-	streams.Keeper
+type crawlingAdmin struct {
+	streams.Admin
 	data   []byte
 	rate   int // bytes a second
 	broken bool
@@ -27,7 +27,7 @@ type crawlingKeeper struct {
 	given  int // bytes, of all answers
 }
 
-func (k *crawlingKeeper) Queue(ctx context.Context, _ string, t streams.QueueTask, some func(*streams.QueueResult)) (streams.QueueResult, error) {
+func (k *crawlingAdmin) Queue(ctx context.Context, _ string, t streams.QueueTask, some func(*streams.QueueResult)) (streams.QueueResult, error) {
 	if t.Do == streams.QueuePublish {
 		k.rooms = append(k.rooms, len(t.Behind))
 		k.carry(ctx, len(t.Behind))
@@ -60,16 +60,16 @@ func (k *crawlingKeeper) Queue(ctx context.Context, _ string, t streams.QueueTas
 }
 
 // carry waits as long as the link needs for an amount, or until the asker has given up.
-func (k *crawlingKeeper) carry(ctx context.Context, bytes int) {
+func (k *crawlingAdmin) carry(ctx context.Context, bytes int) {
 	select {
 	case <-time.After(time.Duration(bytes) * time.Second / time.Duration(k.rate)):
 	case <-ctx.Done():
 	}
 }
 
-// queues returns the application queues of the keeper.
-func (k *crawlingKeeper) queues(t *testing.T) *Queues {
-	c := &Conn{base: link.NewBase(link.Config{}, ""), control: &link.Link{Again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
+// queues returns the application queues of the Admin.
+func (k *crawlingAdmin) queues(t *testing.T) *Queues {
+	c := &Conn{base: link.NewBase(link.Config{}, ""), control: &link.Link{Again: make(chan struct{})}, amounts: newAmounts(), admin: k}
 	c.base.Ctx, c.base.End = context.WithCancel(t.Context())
 	t.Cleanup(c.base.End)
 	c.control.Up.Store(true)
@@ -81,7 +81,7 @@ func (k *crawlingKeeper) queues(t *testing.T) *Queues {
 func TestAReaderKeepsThePartThatArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 100_000
-		k := &crawlingKeeper{data: qmgrtest.Noise(200_000), rate: rate}
+		k := &crawlingAdmin{data: qmgrtest.Noise(200_000), rate: rate}
 		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"}, 0)
 		defer r.Close()
 		var got []byte
@@ -113,7 +113,7 @@ func TestAReaderKeepsThePartThatArrived(t *testing.T) {
 func TestBatchesOfMessagesFollowTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, messages, size = 20_000, 400, 1000
-		k := &crawlingKeeper{rate: rate}
+		k := &crawlingAdmin{rate: rate}
 		q := k.queues(t)
 		var have wire.QueueReceipt
 		var err error
@@ -134,7 +134,7 @@ func TestBatchesOfMessagesFollowTheLine(t *testing.T) {
 // A message that another reader takes after its first part was read is not put together with the next one.
 func TestAMessageThatIsTakenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &crawlingKeeper{data: qmgrtest.Noise(20_000), rate: 1e6, broken: true, taken: true}
+		k := &crawlingAdmin{data: qmgrtest.Noise(20_000), rate: 1e6, broken: true, taken: true}
 		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"}, 0)
 		defer r.Close()
 		_, err := r.Next()

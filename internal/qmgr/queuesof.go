@@ -34,13 +34,13 @@ func (q *Queues) taskPartly(ctx context.Context, t streams.QueueTask, some func(
 	if !q.c.control.Up.Load() {
 		return streams.QueueResult{}, q.c.base.Away()
 	}
-	if _, own := q.c.keeper.(streams.Library); own { // an asker's questions have their time
+	if _, own := q.c.admin.(streams.Library); own { // an asker's questions have their time
 		var cancel context.CancelFunc
-		ctx, cancel = q.c.control.Patient(ctx, streams.APITimeout)
+		ctx, cancel = q.c.control.WithLinkTime(ctx, streams.APITimeout)
 		defer cancel()
 	}
 	t.For = q.acts
-	res, err := q.c.keeper.Queue(ctx, q.self, t, some)
+	res, err := q.c.admin.Queue(ctx, q.self, t, some)
 	if err != nil {
 		return res, q.explain(err, t.Span.Queue, len(t.Data)+len(t.Behind))
 	}
@@ -61,11 +61,11 @@ func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 
 // Create makes a queue of the given bytes, with the given number of replicas; 0 selects the default.
 func (q *Queues) Create(ctx context.Context, queue transfer.QueueName, bytes int64, replicas int) (wire.QueueView, error) {
-	return one(q.task(ctx, streams.QueueTask{Do: streams.QueueCreate, Span: wire.QueueSpan{Queue: queue}, MaxBytes: bytes, Replicas: replicas}))
+	return viewOf(q.task(ctx, streams.QueueTask{Do: streams.QueueCreate, Span: wire.QueueSpan{Queue: queue}, MaxBytes: bytes, Replicas: replicas}))
 }
 
-// one returns the view in a result that has one.
-func one(res streams.QueueResult, err error) (v wire.QueueView, _ error) {
+// viewOf returns the view in a result that has one.
+func viewOf(res streams.QueueResult, err error) (v wire.QueueView, _ error) {
 	if len(res.Views) > 0 {
 		v = res.Views[0]
 	}
@@ -87,7 +87,7 @@ func (q *Queues) Marks(ctx context.Context) ([]wire.QueueView, error) {
 
 // Show returns the state of a queue; KindMissing if there is none.
 func (q *Queues) Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error) {
-	return one(q.task(ctx, streams.QueueTask{Do: streams.QueueShow, Span: wire.QueueSpan{Queue: queue}}))
+	return viewOf(q.task(ctx, streams.QueueTask{Do: streams.QueueShow, Span: wire.QueueSpan{Queue: queue}}))
 }
 
 // Remove removes a queue with all that is in it.
@@ -206,7 +206,7 @@ func (q *Queues) Publish(ctx context.Context, to wire.QueueItem, header map[stri
 	return *res.Receipt, nil
 }
 
-func (a asker) Queue(ctx context.Context, _ string, t streams.QueueTask, some func(*streams.QueueResult)) (streams.QueueResult, error) {
+func (a remoteAdmin) Queue(ctx context.Context, _ string, t streams.QueueTask, some func(*streams.QueueResult)) (streams.QueueResult, error) {
 	l := a.control
 	if t.Do == streams.QueueRead || t.Do == streams.QueuePublish {
 		var err error

@@ -13,9 +13,9 @@ func (c *Conn) Relieve(ctx context.Context, keep func(token string) bool) (gone 
 		return 0, c.base.Away()
 	}
 
-	tokens, err := c.keeper.Strangers(ctx)
+	tokens, err := c.admin.Strangers(ctx)
 	if tokens = slices.DeleteFunc(tokens, keep); err == nil && len(tokens) > 0 {
-		gone, err = c.keeper.Purge(ctx, tokens)
+		gone, err = c.admin.Purge(ctx, tokens)
 	}
 	return gone, c.base.Explain(err, "the streams of commands", 0)
 }

@@ -86,7 +86,7 @@ func TestStrangersGiveWay(t *testing.T) {
 	put("ferry.control.ALPHA.ANN", 1)
 	put("ferry.command.NOBODY.ANN", 9)
 	put("ferry.command.READER.ANN", 1)
-	if _, err := c.keeper.Durable(ctx, streams.Commands("READER")); err != nil {
+	if _, err := c.admin.Durable(ctx, streams.Commands("READER")); err != nil {
 		t.Fatal(err)
 	}
 	if gone, err := c.Relieve(ctx, keep); gone != 0 || err != nil {

@@ -15,6 +15,6 @@ import (
 // Its error is of KindNotFound if there is none of that name, of KindAlive if it runs, and of KindNoManager if most of
 // the others are not there.
 func RemoveMember(ctx context.Context, c *Conn, name string, as errands.SystemUser) error {
-	_, err := askerOf(c).ask(ctx, errands.Errand{Op: errands.OpRemove, Remove: &errands.Removal{Name: name, As: as}})
+	_, err := remoteAdminOf(c).ask(ctx, errands.Errand{Op: errands.OpRemove, Remove: &errands.Removal{Name: name, As: as}})
 	return err
 }

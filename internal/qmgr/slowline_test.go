@@ -215,7 +215,7 @@ func TestQueueOverSlowLine(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	line := layLine(t, s)
 	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
-	far.keeper = askerOf(far)
+	far.admin = remoteAdminOf(far)
 	if _, err := QueuesOf(near).Create(qmgrtest.Context(t), "Q", 0, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ type StoredEpoch struct {
 	Messages uint64
 }
 
-func (a asker) Store(ctx context.Context, self string, t streams.StoreTask) (res streams.StoreResult, err error) {
+func (a remoteAdmin) Store(ctx context.Context, self string, t streams.StoreTask) (res streams.StoreResult, err error) {
 	if self != a.self {
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not use the part of the store that is of %s", a.self, self)
 	}
@@ -57,10 +57,10 @@ func (a asker) Store(ctx context.Context, self string, t streams.StoreTask) (res
 // messages again.
 func ClearStored(ctx context.Context, c *Conn, token string) error {
 	var err error
-	if a, asks := c.keeper.(asker); asks {
+	if a, asks := c.admin.(remoteAdmin); asks {
 		_, err = a.ask(ctx, errands.Errand{Op: errands.OpClear, Tokens: []string{token}})
 	} else {
-		_, err = c.keeper.Store(ctx, token, streams.StoreTask{Do: streams.StoreClear})
+		_, err = c.admin.Store(ctx, token, streams.StoreTask{Do: streams.StoreClear})
 	}
 	return c.base.Explain(err, "the streams", 0)
 }
@@ -75,14 +75,14 @@ type StoreAt struct {
 
 // StoreOf returns an agent's part of StreamStore.
 func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
-	return &StoreAt{c: c, of: of, receipts: &receipts{secret: errands.NewSecret(), listens: map[string]bool{}, waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
+	return &StoreAt{c: c, of: of, receipts: &receipts{secret: errands.NewSecret(), listens: map[string]bool{}, waiting: map[uint64]*remoteReceipt{}, came: map[string]time.Time{}}}
 }
 
 func (s *StoreAt) task(ctx context.Context, t streams.StoreTask) (streams.StoreResult, error) {
 	if !s.c.control.Up.Load() {
 		return streams.StoreResult{}, s.c.base.Away()
 	}
-	res, err := s.c.keeper.Store(ctx, s.of.Token(), t)
+	res, err := s.c.admin.Store(ctx, s.of.Token(), t)
 	return res, s.c.base.Explain(err, "ferry.store", 0)
 }
 

@@ -39,7 +39,7 @@ func readAll(t *testing.T, s *StoreAt, of wire.StoredEpoch, from uint64) (all []
 	var a Assembly
 	for spent := false; !spent; {
 		begin := 0
-		if number, at, began := a.Behind(); began {
+		if number, at, began := a.Position(); began {
 			from, begin = number, at
 		}
 		var err error

@@ -20,8 +20,8 @@ func (s *StoreAt) Ready(ctx context.Context) error {
 	return err
 }
 
-// Beside returns how many bytes have come on the data connection, which shares the link with the one for stored data.
-func (s *StoreAt) Beside() int64 {
+// DataReceived returns how many bytes have come on the data connection, which shares the link with the one for stored data.
+func (s *StoreAt) DataReceived() int64 {
 	if sock := s.c.data.Socket.Load(); sock != nil {
 		return sock.In.Load()
 	}
@@ -57,5 +57,5 @@ func readStoreAnswer(answer []byte) (streams.StoreResult, []byte, error) {
 	return *res.Store, data, nil
 }
 
-// errNoReceipt is the error of a wait for a receipt that has lasted too long.
-var errNoReceipt = errors.New("it does not say whether it has stored a message")
+// errReceiptOverdue is the error of a wait for a receipt that has lasted too long.
+var errReceiptOverdue = errors.New("it does not say whether it has stored a message")

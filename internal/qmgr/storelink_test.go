@@ -80,7 +80,7 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	var all []Stored
 	got, losses := 0, 0
 	for spent := false; !spent; {
-		number, begin, _ := a.Behind()
+		number, begin, _ := a.Position()
 		var err error
 		spent, err = alpha.Read(ctx, Reading{StoredEpoch: sh, From: number, Begin: begin, Most: 4 * size, Piece: 20_000}, func(p Part) {
 			got += len(p.Data)
@@ -121,7 +121,7 @@ func TestAssembly(t *testing.T) {
 	}
 	behind := func(number uint64, begin int, began bool) {
 		t.Helper()
-		if n, b, is := a.Behind(); is && (n != number || b != begin) || is != began {
+		if n, b, is := a.Position(); is && (n != number || b != begin) || is != began {
 			t.Errorf("the next reading begins at %d of %d, %v", b, n, is)
 		}
 	}
@@ -203,17 +203,17 @@ func TestAReadingOfWholeMessages(t *testing.T) {
 	}
 }
 
-// A silentReceipt is one that never comes.
-type silentReceipt struct{ jetstream.PubAckFuture }
+// An unansweredReceipt is one that never comes.
+type unansweredReceipt struct{ jetstream.PubAckFuture }
 
-func (silentReceipt) Ok() <-chan *jetstream.PubAck { return nil }
-func (silentReceipt) Err() <-chan error            { return nil }
+func (unansweredReceipt) Ok() <-chan *jetstream.PubAck { return nil }
+func (unansweredReceipt) Err() <-chan error            { return nil }
 
 // The wait for a receipt lasts until the link has carried the message, and 10 s longer.
 func TestAReceiptIsWaitedForWhileTheMessageIsOnTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Conn{base: &link.Base{}}
-		r := &Receipt{c: c, link: &link.Link{Base: c.base}, sent: time.Now(), ack: silentReceipt{}}
+		r := &Receipt{c: c, link: &link.Link{Base: c.base}, sent: time.Now(), ack: unansweredReceipt{}}
 		over := make(chan error, 1)
 		go func() { over <- r.Wait(t.Context()) }()
 		//house:sleep because it runs in a bubble

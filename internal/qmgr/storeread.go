@@ -127,7 +127,7 @@ func (s *StoreAt) pull(ctx context.Context, l *link.Link, r Reading, take func(P
 			return true, err
 		}
 		if meta.Sequence.Consumer != cur.got+1 {
-			return true, errMissed
+			return true, errMessageMissed
 		}
 		cur.got, cur.next = cur.got+1, meta.Sequence.Stream+1
 		take(Part{meta.Sequence.Stream, len(m.Data), 0, m.Data})
@@ -139,7 +139,7 @@ func (s *StoreAt) pull(ctx context.Context, l *link.Link, r Reading, take func(P
 		if err = failed; err == nil {
 			info := cons.CachedInfo()
 			if spent = info.NumPending == 0; info.Delivered.Consumer != cur.got {
-				err = errMissed
+				err = errMessageMissed
 			}
 		}
 	}
@@ -149,8 +149,8 @@ func (s *StoreAt) pull(ctx context.Context, l *link.Link, r Reading, take func(P
 	return spent, err
 }
 
-// errMissed is the error of a reader that has missed a message of the server.
-var errMissed = errors.New("a stored message did not come; it is read again")
+// errMessageMissed is the error of a reader that has missed a message of the server.
+var errMessageMissed = errors.New("a stored message did not come; it is read again")
 
 // An Assembly assembles the messages of an epoch from their parts. The zero value is ready.
 type Assembly struct {
@@ -159,8 +159,8 @@ type Assembly struct {
 	size int
 }
 
-// Behind returns the position of the next reading; began is false if nothing was read.
-func (a *Assembly) Behind() (number uint64, begin int, began bool) {
+// Position returns the position of the next reading; began is false if nothing was read.
+func (a *Assembly) Position() (number uint64, begin int, began bool) {
 	if a.part == nil {
 		return a.of + 1, 0, a.of > 0
 	}
@@ -175,8 +175,8 @@ func (a *Assembly) Rest() int {
 	return a.size - len(a.part)
 }
 
-// Holds returns the memory of the incomplete message, in bytes.
-func (a *Assembly) Holds() int { return cap(a.part) }
+// Memory returns the memory of the incomplete message, in bytes.
+func (a *Assembly) Memory() int { return cap(a.part) }
 
 // Add adds a part, and returns the message that is complete with it.
 func (a *Assembly) Add(p Part) (m Stored, whole bool) {

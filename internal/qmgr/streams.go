@@ -29,13 +29,13 @@ func (c *Conn) Ensure(ctx context.Context) error {
 
 	before := map[string]streams.Mark{}
 	for _, cfg := range streams.All {
-		before[cfg.Name] = c.witness.before(cfg.Name)
+		before[cfg.Name] = c.history.before(cfg.Name)
 	}
-	now, err := c.keeper.Ensure(ctx)
+	now, err := c.admin.Ensure(ctx)
 	for name, m := range now {
-		c.noticed(c.witness.look(name, before[name], m))
+		c.noticed(c.history.compare(name, before[name], m))
 	}
-	doubt(c)
+	recheckStreams(c)
 	return c.base.Explain(err, "the streams", 0)
 }
 
@@ -114,7 +114,7 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (ui
 		return 0, &transfer.Error{Kind: transfer.KindNoManager, Text: c.base.Away().Error(), Err: errNotSent}
 	}
 
-	try, cancel := c.control.Patient(ctx, link.ProbeTimeout)
+	try, cancel := c.control.WithLinkTime(ctx, link.ProbeTimeout)
 	defer cancel()
 	m.Data = packed()
 	began := time.Now()
@@ -134,6 +134,6 @@ func (c *Conn) store(ctx context.Context, m *nats.Msg, packed func() []byte) (ui
 		return 0, c.base.Explain(err, m.Subject, len(m.Data))
 	}
 	c.unstored.Store(nil)
-	c.witness.saw(ack.Stream, ack.Sequence)
+	c.history.saw(ack.Stream, ack.Sequence)
 	return ack.Sequence, nil
 }

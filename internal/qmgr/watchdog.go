@@ -14,8 +14,8 @@ import (
 
 const (
 	quickly = 5 // looks in the time between two probes
-	// besideMost is the time for which a connection need not answer while another one to the same host carries bytes.
-	besideMost = 30 * time.Second
+	// otherTrafficMost is the time for which a connection need not answer while another one to the same host carries bytes.
+	otherTrafficMost = 30 * time.Second
 )
 
 // times are the durations that tests shorten.
@@ -47,7 +47,7 @@ func (c *Conn) watch(l *link.Link) {
 		if sock == cut {
 			continue
 		}
-		if !tcp.Stands(sock.Conn) {
+		if !tcp.AddressIsLocal(sock.Conn) {
 			c.cfg.Log.Warn("the address of this host has changed; connecting anew", slog.String("connection", l.Role))
 			cut = sock
 			sock.Close()
@@ -58,12 +58,12 @@ func (c *Conn) watch(l *link.Link) {
 		} else {
 			before = now
 		}
-		others := beside(c, sock)
+		others := otherTraffic(c, sock)
 		alive := l.Alive(sock, c.cfg.times.probeTimeout)
 		if !alive { // once more: one lost probe proves nothing
 			alive = l.Alive(sock, c.cfg.times.probeTimeout)
 		}
-		if !s.over(alive, beside(c, sock) != others, time.Now()) || c.base.Ctx.Err() != nil {
+		if !s.over(alive, otherTraffic(c, sock) != others, time.Now()) || c.base.Ctx.Err() != nil {
 			continue
 		}
 		c.cfg.Log.Warn("the queue manager connection carries nothing; connecting anew", slog.String("connection", l.Role))
@@ -87,15 +87,15 @@ func (s *unanswered) over(alive, beside bool, now time.Time) bool {
 	case s.since.IsZero():
 		s.since = now
 	}
-	if beside && now.Sub(s.since) < besideMost {
+	if beside && now.Sub(s.since) < otherTrafficMost {
 		return false
 	}
 	s.since = time.Time{}
 	return true
 }
 
-// beside changes when another connection to the host of a socket shows a sign of life.
-func beside(c *Conn, of *link.Socket) (sum link.Pulse) {
+// otherTraffic changes when another connection to the host of a socket shows a sign of life.
+func otherTraffic(c *Conn, of *link.Socket) (sum link.Pulse) {
 	host := func(s *link.Socket) string {
 		host, _, _ := net.SplitHostPort(s.RemoteAddr().String())
 		return host
@@ -162,7 +162,7 @@ func (c *Conn) notify() {
 
 func (c *Conn) connected(first bool) {
 	if !first {
-		c.cfg.Log.Info("connected to the queue manager again", slog.String("at", here(c)))
+		c.cfg.Log.Info("connected to the queue manager again", slog.String("at", managerAddress(c)))
 		c.learn(c.base.Ctx)
 		ctx, cancel := context.WithTimeout(c.base.Ctx, streams.APITimeout)
 		defer cancel()

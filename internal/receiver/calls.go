@@ -11,9 +11,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// Programs runs the programs of transfers at their destination, and records their ends; see call.Keeper.
+// Programs runs the programs of transfers at their destination, and records their ends; see call.Executor.
 type Programs interface {
-	Vet(q *transfer.Request, principal string, atDest bool) error
+	Check(q *transfer.Request, principal string, atDest bool) error
 	Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error)
 	Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error)
 	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error
@@ -123,7 +123,7 @@ func checkPrograms(cfg *Config, q *transfer.Request, principal string) error {
 	case cfg.Programs == nil:
 		return transfer.Errorf(transfer.KindProgram, "%s runs no programs", cfg.Agent)
 	}
-	return cfg.Programs.Vet(q, principal, true)
+	return cfg.Programs.Check(q, principal, true)
 }
 
 // before starts the pre-destination program, before the transfer is accepted. over reports that there is none, or that

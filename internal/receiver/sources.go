@@ -92,7 +92,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	left, err := r.entries.Find(id)
 	if err == nil && left.In != nil {
 		landing := r.cfg.Place.Land(writing.LandingOf(left.In))
-		if serr := landing.Tidy(left.Dirs, true); serr != nil {
+		if serr := landing.RemoveLeftovers(left.Dirs, true); serr != nil {
 			r.cfg.Log.Warn("cannot remove temporary files; will retry", "transfer", id, "error", serr)
 			r.unswept.Store(true)
 			err = r.entries.Abandon(left.In)

@@ -40,7 +40,7 @@ func (r *Receiver) sweepUnswept() error {
 	all, err := r.entries.Unswept()
 	for _, l := range all {
 		landing := r.cfg.Place.Land(writing.LandingOf(l.In))
-		if serr := landing.Tidy(l.Dirs, true); serr != nil {
+		if serr := landing.RemoveLeftovers(l.Dirs, true); serr != nil {
 			err = errors.Join(err, serr)
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Programs runs the programs of transfers at their source, and records their ends; see call.Keeper.
+// Programs runs the programs of transfers at their source, and records their ends; see call.Executor.
 type Programs interface {
 	Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error)
 	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error

@@ -18,7 +18,7 @@ func TestInbox(t *testing.T) {
 	in := func(s transfer.State) *Outgoing {
 		q := transfer.Request{Version: transfer.RequestVersion, ID: id, Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 		rec := &ledger.Source{Request: q, State: s}
-		return New(Config{Agent: "ALPHA", Place: pipe.Nothing{}, Clock: clock.System, Log: slog.New(slog.DiscardHandler)}, rec)
+		return New(Config{Agent: "ALPHA", Place: pipe.NoSource{}, Clock: clock.System, Log: slog.New(slog.DiscardHandler)}, rec)
 	}
 	said := func(from transfer.AgentName, k wire.Kind) *wire.Message {
 		m := &wire.Message{Kind: k, From: from, Transfer: id}

@@ -150,15 +150,15 @@ func (p *pump) mayDelete(r *reading) error {
 	if p.cfg.May == nil || !p.task.Options.Removes() {
 		return nil
 	}
-	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthDeleteSource, r.facts.Lies)
+	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthDeleteSource, r.facts.RealPath)
 }
 
 // mayContinue refuses a file that was opened in an earlier epoch, and that may not be read any more.
 func (p *pump) mayContinue(r *reading) error {
-	if p.cfg.May == nil || r.facts.Lies == "" {
+	if p.cfg.May == nil || r.facts.RealPath == "" {
 		return nil
 	}
-	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthSource, r.facts.Lies)
+	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthSource, r.facts.RealPath)
 }
 
 // seek moves to an offset of a file, if that is possible.

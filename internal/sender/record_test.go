@@ -58,7 +58,7 @@ func newMade(t *testing.T, journals ledger.Files) *made {
 	if err := l.Update(func(tx *ledger.Tx) error { return tx.PutSource(rec) }); err != nil {
 		t.Fatal(err)
 	}
-	m.Outgoing = New(Config{Agent: "ALPHA", Place: pipe.Nothing{}, Ledger: l, Clock: m.clock, Log: log, Link: m, Progress: func(*transfer.Progress) {}, Changed: func(*Outgoing) {},
+	m.Outgoing = New(Config{Agent: "ALPHA", Place: pipe.NoSource{}, Ledger: l, Clock: m.clock, Log: log, Link: m, Progress: func(*transfer.Progress) {}, Changed: func(*Outgoing) {},
 		Note: func(_ *ledger.Tx, r audit.Record) error { m.notes = append(m.notes, r); return nil }}, rec)
 	return m
 }

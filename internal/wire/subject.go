@@ -242,7 +242,7 @@ func ForwardSubject(to, from string) string { return "ferry.forward." + to + "."
 // AllForwarded matches each ForwardSubject to a queue manager.
 func AllForwarded(to string) string { return ForwardSubject(to, "*") }
 
-// RegistrationSubject carries the registrations (identity.Place) of the identity with a token.
+// RegistrationSubject carries the registrations (identity.Registration) of the identity with a token.
 func RegistrationSubject(of string) string { return "ferry.place." + of }
 
 // AllRegistrations matches each RegistrationSubject.

@@ -85,7 +85,7 @@ func (l *lasting) start(wrong map[string]time.Duration) {
 	l.listen = strings.TrimPrefix(l.server.URL(), "nats://")
 	if l.ids["authority"] == nil { // the authority runs at the first start, and publishes its trust document
 		l.ids["authority"] = l.identity(identity.Authority, "", roles.Authority)
-		desk := &enrol.Desk{Authority: l.Authority, Conn: l.conn("authority"), Changed: func() {}, Log: quiet}
+		desk := &enrol.Responder{Authority: l.Authority, Conn: l.conn("authority"), Changed: func() {}, Log: quiet}
 		gone, err := desk.Attend()
 		must(l.t, err)
 		defer gone()

@@ -29,7 +29,7 @@ func withRules(t *testing.T, more ...policy.Rule) []byte {
 // A registry is a network where operators may enrol, with an administrator and two operators.
 type registry struct {
 	*network
-	admin, clerk, other enrol.Asker
+	admin, clerk, other enrol.Client
 }
 
 func newRegistry(t *testing.T) *registry {
@@ -147,7 +147,7 @@ func TestAHolderOfEnrolWithoutPathsMakesNoSenders(t *testing.T) {
 // name was revoked. New keys have all rights of the name.
 func TestANameBelongsToTheMemberThatEnrolledIt(t *testing.T) {
 	r := newRegistry(t)
-	take := func(by enrol.Asker, name identity.Name, role roles.Role) error {
+	take := func(by enrol.Client, name identity.Name, role roles.Role) error {
 		t.Helper()
 		_, err := by.NewToken(r.ctx, name, role, time.Hour)
 		_, _, w := wish(t)
@@ -190,7 +190,7 @@ func TestANameBelongsToTheMemberThatEnrolledIt(t *testing.T) {
 // TestATokenDiesWithTheRightToMakeIt holds that a token becomes invalid when its maker may no longer make it.
 func TestATokenDiesWithTheRightToMakeIt(t *testing.T) {
 	r := newRegistry(t)
-	token := func(by enrol.Asker, name string) string {
+	token := func(by enrol.Client, name string) string {
 		t.Helper()
 		line, err := by.NewToken(r.ctx, r.name(identity.Agent, name), roles.Agent, time.Hour)
 		must(t, err)
@@ -288,7 +288,7 @@ func TestAPipeIsShownNoRules(t *testing.T) {
 	const secret = "GAMMA*" // is in a rule
 	must(t, p.asker(p.identity(identity.User, "ann", roles.Admin)).SetPolicy(p.ctx,
 		withRules(t, policy.Rule{Name: "site", Who: []string{"user:sam"}, Agents: []string{secret}, May: []transfer.Authority{transfer.AuthEnrol}})))
-	a := enrol.Asker{Conn: p.connect(p.config(p.bob, p.name, p.jwts))}
+	a := enrol.Client{Conn: p.connect(p.config(p.bob, p.name, p.jwts))}
 	doc, err := a.Trust(p.ctx)
 	must(t, err)
 	if len(doc) == 0 || strings.Contains(string(doc), secret) || strings.Contains(string(doc), `"users"`) {

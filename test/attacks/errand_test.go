@@ -27,7 +27,7 @@ func TestQueuesOfThoseWithAnIdentity(t *testing.T) {
 	must(t, err)
 
 	commands := streams.Commands("ALPHA")
-	if _, err := bob.Standing(n.ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
+	if _, err := bob.ReaderPosition(n.ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("before anybody has read: %v", err)
 	}
 	must(t, bob.Enqueue(n.ctx, wire.CommandSubject("ALPHA", bob.Self()), "", []byte("one")))
@@ -56,7 +56,7 @@ func TestQueuesOfThoseWithAnIdentity(t *testing.T) {
 	if !slices.Equal(heard, []string{"ferry.command.ALPHA.bob", "ferry.event.ALPHA"}) {
 		t.Errorf("heard are %q", heard)
 	}
-	if s, err := bob.Standing(n.ctx, commands); err != nil || s.Handed != 1 {
+	if s, err := bob.ReaderPosition(n.ctx, commands); err != nil || s.Handed != 1 {
 		t.Errorf("the reader of the commands stands at %+v, %v", s, err)
 	}
 
@@ -80,7 +80,7 @@ func TestQueuesOfThoseWithAnIdentity(t *testing.T) {
 		t.Errorf("a forgotten name is owned at revision %d, %v", revision, err)
 	}
 	// Its reader runs, and creates the durable again as soon as it misses it.
-	if _, err := bob.Standing(n.ctx, commands); err != nil && transfer.KindOf(err) != transfer.KindNotFound {
+	if _, err := bob.ReaderPosition(n.ctx, commands); err != nil && transfer.KindOf(err) != transfer.KindNotFound {
 		t.Error(err)
 	}
 }
@@ -155,7 +155,7 @@ func TestErrandsOfOthers(t *testing.T) {
 	manager, err := n.connect(n.qm)
 	must(t, err)
 	for _, q := range []streams.Queue{streams.Commands("BETA"), streams.Commands("BOB"), streams.Events()} {
-		if _, err := manager.Standing(n.ctx, q); transfer.KindOf(err) != transfer.KindNotFound {
+		if _, err := manager.ReaderPosition(n.ctx, q); transfer.KindOf(err) != transfer.KindNotFound {
 			t.Errorf("the reader %s: %v", q.Durable, err)
 		}
 	}

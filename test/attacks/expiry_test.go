@@ -50,7 +50,7 @@ func (d *dated) soon(ends time.Duration) {
 // renew renews an identity, as its process does.
 func (d *dated) renew(i *identity.Identity) {
 	d.t.Helper()
-	w, err := authority.WishOf(i.Keys())
+	w, err := authority.IdentityRequestOf(i.Keys())
 	must(d.t, err)
 	g, err := d.Renew(i.Name(), w)
 	must(d.t, err)

@@ -137,7 +137,7 @@ func TestAPipeIsItsTransfer(t *testing.T) {
 	}
 
 	// The authority gives a pipe the trust document alone, and enrols none.
-	pipe := enrol.Asker{Conn: conn}
+	pipe := enrol.Client{Conn: conn}
 	_, err = pipe.Trust(p.ctx)
 	must(t, err)
 	_, err = pipe.Pipe(p.ctx, p.pipe)

@@ -52,7 +52,7 @@ func newRotating(t *testing.T, ago time.Duration) *rotating {
 	r.authority, err = qmgr.Connect(r.ctx, r.config(r.self))
 	must(t, err)
 	t.Cleanup(r.authority.Close)
-	desk := &enrol.Desk{Authority: r.Authority, Conn: r.authority, Changed: func() {}, Log: slog.New(slog.DiscardHandler)}
+	desk := &enrol.Responder{Authority: r.Authority, Conn: r.authority, Changed: func() {}, Log: slog.New(slog.DiscardHandler)}
 	stop, err := desk.Attend()
 	must(t, err)
 	t.Cleanup(stop)

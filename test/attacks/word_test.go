@@ -113,7 +113,7 @@ func TestNobodySpeaksForRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for {
-		_, err := enrol.Asker{Conn: roots.Conn}.Identities(l.ctx)
+		_, err := enrol.Client{Conn: roots.Conn}.Identities(l.ctx)
 		if transfer.KindOf(err) != transfer.KindUnreachable {
 			must(t, err)
 			break
@@ -151,7 +151,7 @@ func TestNobodySpeaksForRoot(t *testing.T) {
 	denied("a request as bob that the queue manager has signed", err)
 
 	// The authority.
-	asker := enrol.Asker{Conn: far.Conn}
+	asker := enrol.Client{Conn: far.Conn}
 	denied("rules as root", asker.SetPolicy(l.ctx, []byte(`{"v":1,"rules":[{"name":"all","who":["*"],"may":["admin","source","destination"],"read":["**"],"write":["**"]}]}`)))
 	denied("a revocation as root", asker.Revoke(l.ctx, l.bob.Name()))
 	_, err = asker.NewToken(l.ctx, identity.Name{Network: l.Network(), Role: identity.Manager, Name: "NEW"}, roles.Manager, time.Hour)
@@ -173,7 +173,7 @@ func TestNobodySpeaksForRoot(t *testing.T) {
 	if _, err := bobs.Status(l.ctx, client.Of(forged)); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the forged transfer: %v", err)
 	}
-	if err := (enrol.Asker{Conn: roots.Conn}).Revoke(l.ctx, l.bob.Name()); err != nil || l.Role(l.bob.Name()) != "" {
+	if err := (enrol.Client{Conn: roots.Conn}).Revoke(l.ctx, l.bob.Name()); err != nil || l.Role(l.bob.Name()) != "" {
 		t.Errorf("root cannot revoke: %v", err)
 	}
 	if _, err := roots.Cancel(l.ctx, client.Transfer{Source: "ALPHA", ID: q.ID}); err != nil {

@@ -28,7 +28,7 @@ func TestTwoInstancesOneIsActive(t *testing.T) {
 			n.Launch(two)
 		}
 		n.Ready(one, two)
-		a, b := n.TurnOf(one, "BETA"), n.TurnOf(two, "BETA")
+		a, b := n.InstanceRunsOf(one, "BETA"), n.InstanceRunsOf(two, "BETA")
 		if a.Active+b.Active != 1 || !together && a.Active != 1 {
 			t.Fatalf("the one: %+v, the other: %+v", a, b)
 		}
@@ -68,7 +68,7 @@ func TestStandbyTakesOver(t *testing.T) {
 				n.Files("ALPHA", "many", 3, 300, 2000)
 				s, m := n.SendAsync(paced, "ALPHA:big", "BETA:out/"), n.SendAsync("-r", "ALPHA:many", "BETA:out/")
 				n.Growing("BETA", 40*mib)
-				before, from := n.TurnOf(two, side), time.Now()
+				before, from := n.InstanceRunsOf(two, side), time.Now()
 				end(n, one)
 				n.Active(two, side, before)
 				took := time.Since(from)
@@ -98,7 +98,7 @@ func TestStandbyTakesOverFromOneThatIsCutOff(t *testing.T) {
 			n.File("ALPHA", "big", 2, 128*mib)
 			s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
 			n.Growing("BETA", 40*mib)
-			first, second, from := n.TurnOf(one, "BETA"), n.TurnOf(two, "BETA"), time.Now()
+			first, second, from := n.InstanceRunsOf(one, "BETA"), n.InstanceRunsOf(two, "BETA"), time.Now()
 			cut(line)
 			n.Active(two, "BETA", second)
 			took := time.Since(from)
@@ -106,12 +106,12 @@ func TestStandbyTakesOverFromOneThatIsCutOff(t *testing.T) {
 			sum := s.Wait().Ends("successful", 0).Summary
 			n.Same("ALPHA", "big", "BETA", "out/big")
 			once(t, n, sum.ID, 1)
-			n.Standing(one, "BETA", first)
+			n.WaitStandby(one, "BETA", first)
 			t.Logf("active after %.1f s", took.Seconds())
 
 			// And back again.
 			n.File("ALPHA", "a", 3, mib)
-			first = n.TurnOf(one, "BETA")
+			first = n.InstanceRunsOf(one, "BETA")
 			n.Stop(two)
 			n.Active(one, "BETA", first)
 			n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
@@ -136,22 +136,22 @@ func TestAPausedInstanceWakesAfterTheTakeover(t *testing.T) {
 			n.Files("ALPHA", "many", 3, 1000, 2000)
 			s, m := n.SendAsync(paced, "ALPHA:big", "BETA:out/"), n.SendAsync("-r", "ALPHA:many", "BETA:out/")
 			n.Growing("BETA", 40*mib)
-			first, second := n.TurnOf(one, side), n.TurnOf(two, side)
+			first, second := n.InstanceRunsOf(one, side), n.InstanceRunsOf(two, side)
 			n.Freeze(one)
-			if n.TurnOf(two, side) != second {
+			if n.InstanceRunsOf(two, side) != second {
 				t.Fatal("the standby has taken over from one that has its lock")
 			}
 			n.Unlock(one, n.State(side))
 			n.Active(two, side, second)
 			n.Thaw(one)
-			n.Standing(one, side, first)
+			n.WaitStandby(one, side, first)
 			sum := s.Wait().Ends("successful", 0).Summary
 			many := m.Wait().Ends("successful", 0).Summary
 			n.Same("ALPHA", "big", "BETA", "out/big")
 			n.Same("ALPHA", "many", "BETA", "out/many")
 			once(t, n, sum.ID, 1)
 			once(t, n, many.ID, 1001)
-			if turn := n.TurnOf(one, side); turn.Active != first.Active {
+			if turn := n.InstanceRunsOf(one, side); turn.Active != first.Active {
 				t.Errorf("the one that woke: %+v after %+v", turn, first)
 			}
 		})
@@ -179,7 +179,7 @@ func TestInstancesThatShareNothing(t *testing.T) {
 		t.Errorf("a standby with a directory of its own ends with %d: %s", code, n.Wrote("ALONE"))
 	}
 	n.Start(two)
-	before := n.TurnOf(two, "BETA")
+	before := n.InstanceRunsOf(two, "BETA")
 	n.Signal(one, syscall.SIGKILL)
 	n.Active(two, "BETA", before)
 }
@@ -252,7 +252,7 @@ func TestAStandbyWaitsForSpace(t *testing.T) {
 	if err := os.Remove(mark); err != nil {
 		t.Fatal(err)
 	}
-	n.Until("one of them is active", func() bool { return n.TurnOf(one, "BETA").Active+n.TurnOf(two, "BETA").Active == 1 })
+	n.Until("one of them is active", func() bool { return n.InstanceRunsOf(one, "BETA").Active+n.InstanceRunsOf(two, "BETA").Active == 1 })
 }
 
 // TestCoordinationWaitsForSpace does the same with coordination.

@@ -354,7 +354,7 @@ func TestStoredHeadLost(t *testing.T) {
 	s := n.SendAsync(stored, "ALPHA:big", "BETA:out/")
 	isSent(t, n, s.ID())
 	n.Kill("ALPHA")
-	n.WireOf("BETA").Behead("FERRY_STORE", "ferry.store.>")
+	n.WireOf("BETA").DropFirstMessage("FERRY_STORE", "ferry.store.>")
 	n.Start("BETA")
 	n.UntilEvery("BETA finds that the first message is missing", 50*time.Millisecond, func() bool { return n.Logged("BETA", "has lost its first message") > 0 })
 	n.Kill("BETA") // its ledger keeps that

@@ -67,9 +67,9 @@ var rows = []row{
 	{[]string{"internal/security/access", "internal/security/word"}, "the rights at an agent, from names, rules and the signed document that has them; the author of a message, by its signature"},
 	{[]string{"internal/qmgr/forward", "internal/qmgr/cluster", "internal/qmgr/link"},
 		"parts of a queue manager, and the connections of a client: they are handed what the others know"},
-	{[]string{"internal/qmgr/channel", "internal/qmgr/disk"},
+	{[]string{"internal/qmgr/channel", "internal/qmgr/storage"},
 		"channels to other queue managers, and the store of one on its disk"},
-	{[]string{"internal/qmgr/places"},
+	{[]string{"internal/qmgr/registrations"},
 		"the queue managers that agents and users are at, from signed statements alone"},
 	{[]string{"internal/qmgr/own", "internal/qmgr/errands"},
 		"questions to a queue manager, and its connection to itself: client and server share these, and nothing else"},
@@ -87,9 +87,9 @@ var rows = []row{
 	{[]string{"internal/sys/dirsync", "internal/sys/posixacl"}, "whoever keeps files makes their names durable in one way, and reads their access control lists in one way"},
 }
 
-// A keeper restricts an import beyond the rows: to some packages, or away from some. Tests are held to it too, unless it says otherwise;
+// An importRule restricts an import beyond the rows: to some packages, or away from some. Tests are held to it too, unless it says otherwise;
 // test/ stands outside the product and is not.
-type keeper struct {
+type importRule struct {
 	imports string   // an import path; with / at its end, all under it
 	only    []string // where given, no other package; with / at its end, all under it
 	never   []string
@@ -97,8 +97,8 @@ type keeper struct {
 	because string
 }
 
-var keepers = []keeper{
-	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/disk", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/link", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/places", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
+var importRules = []importRule{
+	{imports: "github.com/nats-io/", only: []string{"internal/qmgr", "internal/qmgr/channel", "internal/qmgr/claims", "internal/qmgr/cluster", "internal/qmgr/storage", "internal/qmgr/errands", "internal/qmgr/forward", "internal/qmgr/link", "internal/qmgr/listen", "internal/qmgr/own", "internal/qmgr/registrations", "internal/qmgr/roles", "internal/qmgr/server", "internal/qmgr/streams"},
 		because: "the courier can be replaced only if the packages of one folder know its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "one package decides which data is durable, and when"},
@@ -232,7 +232,7 @@ func named(dirs []string, dir string) bool {
 
 // refuse is why dir may not import a path, "" if it may.
 func refuse(dir string, test bool, imported string) string {
-	for _, k := range keepers {
+	for _, k := range importRules {
 		if k.tests && test || imported != strings.TrimSuffix(k.imports, "/") && !strings.HasPrefix(imported, strings.TrimSuffix(k.imports, "/")+"/") {
 			continue
 		}
@@ -286,7 +286,7 @@ func TestTableIsSound(t *testing.T) {
 			seen[dir] = true
 		}
 	}
-	for _, k := range keepers {
+	for _, k := range importRules {
 		if k.because == "" || k.only == nil == (k.never == nil) {
 			t.Errorf("the rule about %s needs a reason, and either only or never", k.imports)
 		}

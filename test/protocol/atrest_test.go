@@ -65,13 +65,13 @@ func TestDamagedAtRest(t *testing.T) {
 	bubble(t, setup{park: true}, func(w *world) { w.atRest(s, seed%4 == 2) })
 }
 
-// A rot damages a file at rest.
-type rot struct {
+// A fileDamage damages a file at rest.
+type fileDamage struct {
 	name string
 	do   func(s *script, b []byte) []byte
 }
 
-var rots = []rot{
+var fileDamages = []fileDamage{
 	{"flipped", func(s *script, b []byte) []byte {
 		for range 1 + s.n(3) {
 			b[s.spot(b)] ^= 1 << s.n(8)
@@ -147,7 +147,7 @@ func (w *world) atRest(s *script, unheard bool) {
 	victim := w.victim(s, n, left, id)
 	sound, err := os.ReadFile(victim)
 	must(w.t, err)
-	r := rots[s.n(len(rots))]
+	r := fileDamages[s.n(len(fileDamages))]
 	what := fmt.Sprintf("%s: %s", kindOf(victim), r.name)
 	w.t.Logf("%s of %s, %s", what, n.name, victim)
 	must(w.t, os.WriteFile(victim, r.do(s, bytes.Clone(sound)), 0o600))

@@ -27,7 +27,7 @@ type wanted struct {
 
 	deletes map[string]bool // sources that are deleted, where not all are treated alike
 
-	passage *passage          // nil: the sent files arrive unchanged
+	passage *textConversion   // nil: the sent files arrive unchanged
 	passed  map[string]passed // by path, as files
 }
 

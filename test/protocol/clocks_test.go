@@ -36,7 +36,7 @@ func jumpAbout(t *testing.T, seed uint64, r *rand.Rand) int {
 		{"the destination's deadline", destinationDeadline}, {"retention", jumpsAndRetention},
 	}
 	story, jumps := stories[s.n(len(stories))], 0
-	bubble(t, setup{memory: true, clocks: true, nudge: s.one(2)}, func(w *world) {
+	bubble(t, setup{memory: true, clocks: true, wake: s.one(2)}, func(w *world) {
 		jumps = story.tell(w, s)
 		if w.t.Failed() {
 			w.t.Logf("the story of %s", story.name)

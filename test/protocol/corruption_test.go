@@ -31,8 +31,8 @@ func TestCampaignCorruption(t *testing.T) {
 // maxBad is the number of bad hashes or offsets that fails an item.
 const maxBad = 5
 
-// A vandal damages messages to the destination.
-type vandal struct {
+// A messageDamager damages messages to the destination.
+type messageDamager struct {
 	s *script
 	*witness
 
@@ -50,12 +50,12 @@ func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) { return corru
 // corruptWork is corrupt with given work.
 func corruptWork(t *testing.T, r *rand.Rand, work work) (cases int) {
 	s := &script{r: r}
-	set := setup{memory: true, nudge: s.one(2)}
+	set := setup{memory: true, wake: s.one(2)}
 	if s.one(3) {
 		set.objects = sidesWithObjects[s.n(len(sidesWithObjects))]
 	}
 	bubble(t, set, func(w *world) {
-		v := &vandal{s: s, witness: newWitness(), what: map[header]string{}, begun: map[transfer.ID][]header{}}
+		v := &messageDamager{s: s, witness: newWitness(), what: map[header]string{}, begun: map[transfer.ID][]header{}}
 		w.slow(time.Millisecond)
 		w.net.Set(keeping)
 		w.fates, w.before = v.handle, v.arrives
@@ -90,7 +90,7 @@ func corruptWork(t *testing.T, r *rand.Rand, work work) (cases int) {
 }
 
 // handle decides the fate of a message of the source.
-func (v *vandal) handle(p *faulty.Parcel) faulty.Handling {
+func (v *messageDamager) handle(p *faulty.Parcel) faulty.Handling {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h, ok := v.sent(p)
@@ -112,7 +112,7 @@ func (v *vandal) handle(p *faulty.Parcel) faulty.Handling {
 
 // hunts reports whether a message has the tail of the hunted item, which has all its messages damaged. Five bad
 // messages without a safe point between them fail this item, and no other (R12).
-func (v *vandal) hunts(p *faulty.Parcel, h header) bool {
+func (v *messageDamager) hunts(p *faulty.Parcel, h header) bool {
 	if v.prey.IsZero() || h.Transfer != v.prey {
 		return false
 	}
@@ -129,7 +129,7 @@ func (v *vandal) hunts(p *faulty.Parcel, h header) bool {
 const preyItem = 1
 
 // harm damages one message. Damages that count against an item are too rare to fail it.
-func (v *vandal) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
+func (v *messageDamager) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
 	kinds := harms
 	if v.bad >= maxBad-1 {
 		kinds = mild
@@ -149,7 +149,7 @@ func (v *vandal) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
 }
 
 // judge compares the results with the damages.
-func (v *vandal) judge(w *world, all map[transfer.ID]map[string][]byte) {
+func (v *messageDamager) judge(w *world, all map[transfer.ID]map[string][]byte) {
 	v.mu.Lock()
 	forged := v.forged
 	v.mu.Unlock()

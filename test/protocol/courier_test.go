@@ -16,7 +16,7 @@ type line struct{ r *run }
 
 func (l line) Send(to transfer.AgentName, m *wire.Message) error {
 	n := l.r.node
-	if l.r.mortal.doomed() {
+	if l.r.crashable.crashed() {
 		return errDead
 	}
 	if n.later(func() { l.Send(to, m) }) {
@@ -95,7 +95,7 @@ func (l lane) Send(message []byte) error {
 			return errDead
 		}
 	}
-	if n.wait(l.r.mortal); l.r.mortal.doomed() {
+	if n.wait(l.r.crashable); l.r.crashable.crashed() {
 		return errDead
 	}
 	if l.place != n.w.metAt() {

@@ -14,9 +14,9 @@ import (
 
 var errDead = errors.New("the process is gone")
 
-// A mortal is the common part of the disk and the ledger of a run. All effects of the process on them stop at one
+// A crashable is the common part of the disk and the ledger of a run. All effects of the process on them stop at one
 // instant. Later calls wait until the ledger has been kept in that state, and fail.
-type mortal struct {
+type crashable struct {
 	r     *run
 	state atomic.Int32  // 0 lives, 1 dies, 2 is dead
 	dying chan struct{} // closed when it dies
@@ -26,23 +26,23 @@ type mortal struct {
 	left  string // state of the ledger at a crash; written before gone is closed
 }
 
-func newMortal(r *run) *mortal {
-	return &mortal{r: r, dying: make(chan struct{}), gone: make(chan struct{})}
+func newCrashable(r *run) *crashable {
+	return &crashable{r: r, dying: make(chan struct{}), gone: make(chan struct{})}
 }
 
-func (m *mortal) doomed() bool { return m.state.Load() != 0 }
+func (m *crashable) crashed() bool { return m.state.Load() != 0 }
 
 // do makes one call. The hooks may let the run die before it or after.
-func (m *mortal) do(op, name string, call func() error) error {
+func (m *crashable) do(op, name string, call func() error) error {
 	node := m.r.node
 	if node == node.w.dst || op != "ledger" { // the sender waits for its ledger with a mutex held, and time would not go on
 		node.wait(m)
 	}
 	n, h := node.countOp(), node.w.now()
-	if h.crash != nil && !m.doomed() && h.crash(node, op, name, n, false) {
+	if h.crash != nil && !m.crashed() && h.crash(node, op, name, n, false) {
 		m.die(false)
 	}
-	if m.doomed() {
+	if m.crashed() {
 		<-m.gone
 		return errDead
 	}
@@ -65,7 +65,7 @@ func (m *mortal) do(op, name string, call func() error) error {
 	return err
 }
 
-func (m *mortal) call(call func() error) error {
+func (m *crashable) call(call func() error) error {
 	m.busy.RLock()
 	defer m.busy.RUnlock()
 	return call()
@@ -73,7 +73,7 @@ func (m *mortal) call(call func() error) error {
 
 // die is a crash: from here on the run has no effect. With writing, the caller is in the ledger's own transaction,
 // which is lost.
-func (m *mortal) die(writing bool) {
+func (m *crashable) die(writing bool) {
 	if !m.state.CompareAndSwap(0, 1) {
 		return
 	}
@@ -101,7 +101,7 @@ func (m *mortal) die(writing bool) {
 }
 
 // end is the orderly end of a run. Calls in progress have no effect any more, but the ledger may still be closed.
-func (m *mortal) end() {
+func (m *crashable) end() {
 	if m.state.CompareAndSwap(0, 2) {
 		close(m.dying)
 		close(m.gone)
@@ -110,15 +110,15 @@ func (m *mortal) end() {
 	defer m.busy.Unlock()
 }
 
-// A mortalDisk is the host's disk until its run dies.
-type mortalDisk struct {
+// A crashableDisk is the host's disk until its run dies.
+type crashableDisk struct {
 	disk.Disk
-	*mortal
+	*crashable
 }
 
-func (d mortalDisk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode) (f disk.File, err error) {
+func (d crashableDisk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode) (f disk.File, err error) {
 	if flag&os.O_CREATE == 0 {
-		if d.doomed() {
+		if d.crashed() {
 			<-d.gone
 			return nil, errDead
 		}
@@ -140,19 +140,19 @@ func (d mortalDisk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode)
 	return f, err
 }
 
-func (d mortalDisk) Mkdir(dir *disk.Dir, name string) error {
+func (d crashableDisk) Mkdir(dir *disk.Dir, name string) error {
 	return d.do("mkdir", name, func() error { return d.Disk.Mkdir(dir, name) })
 }
 
-func (d mortalDisk) RenameInto(dir *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
+func (d crashableDisk) RenameInto(dir *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
 	return d.do("rename", to, func() error { return d.Disk.RenameInto(dir, from, into, to, replace) })
 }
 
-func (d mortalDisk) Rename(dir *disk.Dir, from, to string, replace bool) error {
+func (d crashableDisk) Rename(dir *disk.Dir, from, to string, replace bool) error {
 	return d.do("rename", to, func() error {
 		d.r.node.w.naming.Lock() // a power cut comes before a name is given, or after it is counted
 		defer d.r.node.w.naming.Unlock()
-		if d.doomed() { // the cut came first: this disk is no longer the host's
+		if d.crashed() { // the cut came first: this disk is no longer the host's
 			return errDead
 		}
 		if strings.HasPrefix(to, ".ferry-") {
@@ -166,19 +166,19 @@ func (d mortalDisk) Rename(dir *disk.Dir, from, to string, replace bool) error {
 	})
 }
 
-func (d mortalDisk) Link(dir *disk.Dir, from, to string) error {
+func (d crashableDisk) Link(dir *disk.Dir, from, to string) error {
 	return d.do("link", to, func() error { return d.Disk.Link(dir, from, to) })
 }
 
-func (d mortalDisk) Unlink(dir *disk.Dir, name string) error {
+func (d crashableDisk) Unlink(dir *disk.Dir, name string) error {
 	return d.do("unlink", name, func() error { return d.Disk.Unlink(dir, name) })
 }
 
-func (d mortalDisk) SyncDir(dir *disk.Dir) error {
+func (d crashableDisk) SyncDir(dir *disk.Dir) error {
 	return d.do("syncdir", dir.Path(), func() error { return d.Disk.SyncDir(dir) })
 }
 
-func (d mortalDisk) ReadAt(f disk.File, b []byte, off int64) (int, error) {
+func (d crashableDisk) ReadAt(f disk.File, b []byte, off int64) (int, error) {
 	if h := d.r.node.w.now(); h.reads != nil {
 		if err := h.reads(d.r.node, "read", f.Name()); err != nil {
 			return 0, err
@@ -187,7 +187,7 @@ func (d mortalDisk) ReadAt(f disk.File, b []byte, off int64) (int, error) {
 	return d.Disk.ReadAt(f, b, off)
 }
 
-func (d mortalDisk) Write(f disk.File, b []byte, off int64) (n int, err error) {
+func (d crashableDisk) Write(f disk.File, b []byte, off int64) (n int, err error) {
 	err = d.do("write", f.Name(), func() (err error) {
 		n, err = d.Disk.Write(f, b, off)
 		return err
@@ -198,51 +198,51 @@ func (d mortalDisk) Write(f disk.File, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (d mortalDisk) Truncate(f disk.File, size int64) error {
+func (d crashableDisk) Truncate(f disk.File, size int64) error {
 	return d.do("truncate", f.Name(), func() error { return d.Disk.Truncate(f, size) })
 }
 
-func (d mortalDisk) Allocate(f disk.File, size int64) error {
+func (d crashableDisk) Allocate(f disk.File, size int64) error {
 	return d.do("allocate", f.Name(), func() error { return d.Disk.Allocate(f, size) })
 }
 
-func (d mortalDisk) SetMeta(dir *disk.Dir, name string, f disk.File, mode uint32, mtime int64) error {
+func (d crashableDisk) SetMeta(dir *disk.Dir, name string, f disk.File, mode uint32, mtime int64) error {
 	return d.do("setmeta", name, func() error { return d.Disk.SetMeta(dir, name, f, mode, mtime) })
 }
 
-func (d mortalDisk) SyncData(f disk.File) error {
+func (d crashableDisk) SyncData(f disk.File) error {
 	return d.do("syncdata", f.Name(), func() error { return d.Disk.SyncData(f) })
 }
 
-func (d mortalDisk) Sync(f disk.File) error {
+func (d crashableDisk) Sync(f disk.File) error {
 	return d.do("sync", f.Name(), func() error { return d.Disk.Sync(f) })
 }
 
-func (d mortalDisk) SyncFS(w disk.Watch) error {
+func (d crashableDisk) SyncFS(w disk.Watch) error {
 	return d.do("syncfs", w.Name(), func() error { return d.Disk.SyncFS(w) })
 }
 
-// A mortalStore is a ledger in memory until its run dies. If a run dies before a transaction or in it, the transaction
+// A crashableStore is a ledger in memory until its run dies. If a run dies before a transaction or in it, the transaction
 // is lost. If it dies after it, the run gets no result.
-type mortalStore struct {
+type crashableStore struct {
 	ledger.Store
-	m *mortal
+	m *crashable
 }
 
-func (s mortalStore) Update(fn func(ledger.StoreTx) error) error {
+func (s crashableStore) Update(fn func(ledger.StoreTx) error) error {
 	if s.m.state.Load() == 2 { // an orderly end, or a ledger that no run will read
 		return s.Store.Update(fn)
 	}
 	return s.m.do("ledger", "", func() error { return s.Store.Update(fn) })
 }
 
-// mortalFiles are item journals in memory until their run dies.
-type mortalFiles struct {
+// crashableFiles are item journals in memory until their run dies.
+type crashableFiles struct {
 	ledger.Files
-	m *mortal
+	m *crashable
 }
 
-func (f mortalFiles) Create(name string) (file ledger.File, err error) {
+func (f crashableFiles) Create(name string) (file ledger.File, err error) {
 	err = f.m.do("journal", name, func() (err error) {
 		file, err = f.Files.Create(name)
 		return err
@@ -250,21 +250,21 @@ func (f mortalFiles) Create(name string) (file ledger.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return mortalFile{file, f.m}, nil
+	return crashableFile{file, f.m}, nil
 }
 
-func (f mortalFiles) Remove(name string) error {
+func (f crashableFiles) Remove(name string) error {
 	return f.m.do("journal", name, func() error { return f.Files.Remove(name) })
 }
 
-func (f mortalFiles) Sync() error { return f.m.do("journal", "", f.Files.Sync) }
+func (f crashableFiles) Sync() error { return f.m.do("journal", "", f.Files.Sync) }
 
-type mortalFile struct {
+type crashableFile struct {
 	ledger.File
-	m *mortal
+	m *crashable
 }
 
-func (f mortalFile) WriteAt(b []byte, off int64) (n int, err error) {
+func (f crashableFile) WriteAt(b []byte, off int64) (n int, err error) {
 	err = f.m.do("journal", "", func() (err error) {
 		n, err = f.File.WriteAt(b, off)
 		return err
@@ -272,11 +272,11 @@ func (f mortalFile) WriteAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (f mortalFile) Truncate(size int64) error {
+func (f crashableFile) Truncate(size int64) error {
 	return f.m.do("journal", "", func() error { return f.File.Truncate(size) })
 }
 
-func (f mortalFile) Sync() error { return f.m.do("journal", "", f.File.Sync) }
+func (f crashableFile) Sync() error { return f.m.do("journal", "", f.File.Sync) }
 
 // copyLedger copies a ledger's directory. It may be called outside the goroutine of the test, so it reports an error
 // and returns.

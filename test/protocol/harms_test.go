@@ -12,7 +12,7 @@ import (
 type harm struct {
 	name string
 	bad  bool // it counts against the item that is being written
-	do   func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool)
+	do   func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool)
 }
 
 // changed returns a handling that changes the message.
@@ -29,23 +29,23 @@ func also(p *faulty.Parcel, m []byte) (faulty.Handling, bool) {
 
 // mild are the harms that count against no item.
 var mild = []harm{
-	{"swapped with the next", false, func(*vandal, *faulty.Parcel, header) (faulty.Handling, bool) {
+	{"swapped with the next", false, func(*messageDamager, *faulty.Parcel, header) (faulty.Handling, bool) {
 		return faulty.Handling{Swap: true}, true
 	}},
-	{"sent twice", false, func(*vandal, *faulty.Parcel, header) (faulty.Handling, bool) {
+	{"sent twice", false, func(*messageDamager, *faulty.Parcel, header) (faulty.Handling, bool) {
 		return faulty.Handling{Copies: 1}, true
 	}},
-	{"lost", false, func(*vandal, *faulty.Parcel, header) (faulty.Handling, bool) {
+	{"lost", false, func(*messageDamager, *faulty.Parcel, header) (faulty.Handling, bool) {
 		return faulty.Handling{Drop: true}, true
 	}},
-	{"an earlier one of the epoch comes again", false, func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool) {
+	{"an earlier one of the epoch comes again", false, func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool) {
 		if h.Seq < 2 {
 			return faulty.Handling{}, false
 		}
 		h.Seq = 1 + uint64(v.s.n(int(h.Seq-1)))
 		return also(p, v.sound[h])
 	}},
-	{"one of an earlier epoch comes", false, func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool) {
+	{"one of an earlier epoch comes", false, func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool) {
 		old := v.begun[h.Transfer]
 		pick := old[v.s.n(len(old))]
 		if pick.Epoch == h.Epoch {
@@ -53,7 +53,7 @@ var mild = []harm{
 		}
 		return also(p, v.sound[pick])
 	}},
-	{"one of another transfer comes in its place", false, func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool) {
+	{"one of another transfer comes in its place", false, func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool) {
 		for id, all := range v.begun {
 			if id != h.Transfer && len(all) > 0 {
 				m := bytes.Clone(v.sound[all[v.s.n(len(all))]])
@@ -62,20 +62,20 @@ var mild = []harm{
 		}
 		return faulty.Handling{}, false
 	}},
-	{"a stranger sends it, too", false, func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool) {
+	{"a stranger sends it, too", false, func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool) {
 		twin := *p
 		twin.From, twin.Data = "MALLORY", bytes.Clone(p.Data)
 		return faulty.Handling{Also: []faulty.Parcel{twin}}, true
 	}},
-	{"another epoch under a right hash", false, func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool) {
+	{"another epoch under a right hash", false, func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool) {
 		epoch := []uint32{h.Epoch - 1, 0, h.Epoch + 50, 1 << 31, 1<<32 - 1}[v.s.n(5)] // none that is to come
 		return changed(func(m []byte) []byte { binary.BigEndian.PutUint32(m[18:], epoch); return rehash(m) })
 	}},
-	{"a later sequence under a right hash", false, func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool) {
+	{"a later sequence under a right hash", false, func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool) {
 		seq := h.Seq + 1 + uint64(v.s.n(3))
 		return changed(func(m []byte) []byte { binary.BigEndian.PutUint64(m[22:], seq); return rehash(m) })
 	}},
-	{"an earlier sequence under a right hash", false, func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool) {
+	{"an earlier sequence under a right hash", false, func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool) {
 		seq := uint64(v.s.n(int(v.held[header{Transfer: h.Transfer, Epoch: h.Epoch}]) + 1)) // that the destination has
 		return changed(func(m []byte) []byte { binary.BigEndian.PutUint64(m[22:], seq); return rehash(m) })
 	}},
@@ -83,29 +83,29 @@ var mild = []harm{
 
 // harms are all harms.
 var harms = append([]harm{
-	{"a bit flipped", true, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
+	{"a bit flipped", true, func(v *messageDamager, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		at, bit := v.s.n(len(p.Data)), byte(1)<<v.s.n(8)
 		return changed(func(m []byte) []byte { m[at] ^= bit; return m })
 	}},
-	{"many bits flipped", true, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
+	{"many bits flipped", true, func(v *messageDamager, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		for range 2 + v.s.n(20) {
 			p.Data[v.s.n(len(p.Data))] ^= 1 << v.s.n(8)
 		}
 		return changed(func(m []byte) []byte { return m })
 	}},
-	{"cut", true, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
+	{"cut", true, func(v *messageDamager, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		n := v.s.n(len(p.Data))
 		return changed(func(m []byte) []byte { return m[:n] })
 	}},
-	{"longer", true, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
+	{"longer", true, func(v *messageDamager, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		n := 1 + v.s.n(100)
 		return changed(func(m []byte) []byte { return append(m, make([]byte, n)...) })
 	}},
-	{"zeroed in part", true, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
+	{"zeroed in part", true, func(v *messageDamager, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		at := v.s.n(len(p.Data))
 		return changed(func(m []byte) []byte { clear(m[at:min(len(m), at+200)]); return m })
 	}},
-	{"its header before the body of another", true, func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool) {
+	{"its header before the body of another", true, func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool) {
 		all := v.begun[h.Transfer]
 		other := v.sound[all[v.s.n(len(all))]]
 		if bytes.Equal(other[wire.HeaderSize:], p.Data[wire.HeaderSize:]) {
@@ -113,7 +113,7 @@ var harms = append([]harm{
 		}
 		return changed(func(m []byte) []byte { return append(m[:wire.HeaderSize:wire.HeaderSize], other[wire.HeaderSize:]...) })
 	}},
-	{"another offset under a right hash", true, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
+	{"another offset under a right hash", true, func(v *messageDamager, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		all := dataAt(p.Data)
 		if len(all) == 0 {
 			return faulty.Handling{}, false
@@ -122,7 +122,7 @@ var harms = append([]harm{
 		by := int64([]int{1, -1, 4096, -4096, 1 << 40}[v.s.n(5)])
 		return changed(func(m []byte) []byte { return shifted(m, frame, by) })
 	}},
-	{"other bytes under a right hash", false, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
+	{"other bytes under a right hash", false, func(v *messageDamager, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		all := dataAt(p.Data)
 		if len(all) == 0 || !v.s.one(4) {
 			return faulty.Handling{}, false

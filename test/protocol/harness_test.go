@@ -39,7 +39,7 @@ type setup struct {
 	pool     int64
 	slots    int
 	places   int  // 0: as many as the protocol allows
-	nudge    bool // the source learns at once that the destination has restarted
+	wake     bool // the source learns at once that the destination has restarted
 	park     bool // three crashes without progress park a transfer at its source, as the agent does
 	clocks   bool // each side has a clock of its own that can jump
 	memory   bool // ledgers and files in memory

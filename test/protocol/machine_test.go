@@ -127,13 +127,13 @@ func (m *memoryMachine) leave(from, to string, power *rand.Rand) {
 }
 
 // options returns the options of a node's ledger.
-func (n *node) options(dir string, m *mortal) ledger.Options {
+func (n *node) options(dir string, m *crashable) ledger.Options {
 	opt := ledger.Options{Reserve: -1, OutboxLimit: 1 << 40, Clock: n.clockOf()}
 	if n.memory != nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		b := n.memory.open(dir)
-		opt.Store, opt.Files = mortalStore{b.store, m}, mortalFiles{b.files, m}
+		opt.Store, opt.Files = crashableStore{b.store, m}, crashableFiles{b.files, m}
 	}
 	return opt
 }

@@ -20,7 +20,7 @@ type node struct {
 	jumpy   *faulty.Clock // nil: the clock is right
 	crashed chan *run     // crashed runs to be handled
 
-	life turn // taken while a run begins or ends
+	life bubbleMutex // taken while a run begins or ends
 
 	mu     sync.Mutex
 	run    *run // nil while no process lives
@@ -38,7 +38,7 @@ type node struct {
 }
 
 func (w *world) newNode(name transfer.AgentName) *node {
-	n := &node{w: w, name: name, crashed: make(chan *run, 8), life: make(turn, 1)}
+	n := &node{w: w, name: name, crashed: make(chan *run, 8), life: make(bubbleMutex, 1)}
 	if slices.Contains(w.set.objects, name) {
 		n.store = faulty.NewObjectStore()
 	}
@@ -69,10 +69,10 @@ func (w *world) newNode(name transfer.AgentName) *node {
 	return n
 }
 
-// A turn is a mutex. A goroutine that waits for it does not stop the time of a bubble.
-type turn chan struct{}
+// A bubbleMutex is a mutex. A goroutine that waits for it does not stop the time of a bubble.
+type bubbleMutex chan struct{}
 
-func (t turn) take() (give func()) {
+func (t bubbleMutex) take() (give func()) {
 	t <- struct{}{}
 	return func() { <-t }
 }
@@ -111,7 +111,7 @@ func (n *node) countOp() int {
 func (n *node) living() *run {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.run == nil || n.run.mortal.doomed() {
+	if n.run == nil || n.run.crashable.crashed() {
 		return nil
 	}
 	return n.run
@@ -143,11 +143,11 @@ func (n *node) begin(dir string) {
 	r, err := n.newRun(dir)
 	for err != nil { // try again, as the agent's supervisor does
 		n.w.log.say(n, "does not start: %v", err)
-		if r.mortal.doomed() {
-			<-r.mortal.gone
+		if r.crashable.crashed() {
+			<-r.crashable.gone
 		}
-		if r.mortal.left != "" {
-			dir = r.mortal.left
+		if r.crashable.left != "" {
+			dir = r.crashable.left
 		}
 		select {
 		case <-time.After(time.Second):
@@ -159,13 +159,13 @@ func (n *node) begin(dir string) {
 	n.mu.Lock()
 	n.run = r
 	n.mu.Unlock()
-	if n.w.set.nudge && n == n.w.dst && r.ledger.Generation() > 1 {
-		n.w.src.nudged()
+	if n.w.set.wake && n == n.w.dst && r.ledger.Generation() > 1 {
+		n.w.src.woken()
 	}
 }
 
-// nudged acts as the agent does at the heartbeat of a destination's new run.
-func (n *node) nudged() {
+// woken acts as the agent does at the heartbeat of a destination's new run.
+func (n *node) woken() {
 	r := n.living()
 	if r == nil {
 		return
@@ -189,8 +189,8 @@ func (n *node) stop() string {
 		return ""
 	}
 	r.end()
-	if r.mortal.left != "" { // it has crashed meanwhile
-		return r.mortal.left
+	if r.crashable.left != "" { // it has crashed meanwhile
+		return r.crashable.left
 	}
 	return r.dir
 }
@@ -209,7 +209,7 @@ func (n *node) restart() {
 // kill crashes the run now; the node starts again by itself.
 func (n *node) kill() {
 	if r := n.living(); r != nil {
-		r.mortal.die(false)
+		r.crashable.die(false)
 	}
 }
 
@@ -259,10 +259,10 @@ func (n *node) afterCrash(r *run) {
 	n.mu.Lock()
 	down := n.down
 	if down {
-		n.left = r.mortal.left
+		n.left = r.crashable.left
 	}
 	n.mu.Unlock()
 	if !down {
-		n.begin(r.mortal.left)
+		n.begin(r.crashable.left)
 	}
 }

@@ -40,7 +40,7 @@ type visitor struct {
 // besetObjects is one seed.
 func besetObjects(t *testing.T, _ uint64, r *rand.Rand) {
 	s := &script{r: r}
-	set := setup{settings: small, memory: true, park: true, nudge: s.one(2), objects: sidesWithObjects[1+s.n(2)]}
+	set := setup{settings: small, memory: true, park: true, wake: s.one(2), objects: sidesWithObjects[1+s.n(2)]}
 	bubble(t, set, func(w *world) {
 		w.crashes(s)
 		w.objectBreakage(s)

@@ -56,10 +56,10 @@ var errUnanswered = errors.New("the connection was closed before the answer came
 var objectsReading = []string{"head", "get", "read", "list", "parts", "uploads"}
 
 // around makes a call to the object store of a run's node.
-func (m *mortal) around(op, key string, call func() error) error {
+func (m *crashable) around(op, key string, call func() error) error {
 	n := m.r.node
 	if slices.Contains(objectsReading, op) {
-		if m.doomed() {
+		if m.crashed() {
 			<-m.gone
 			return errDead
 		}

@@ -18,7 +18,7 @@ func TestTwoItemsOfOneFile(t *testing.T) {
 	for _, crashes := range []int{0, 1, 3} {
 		for _, ifExists := range []string{transfer.IfExistsOverwrite, transfer.IfExistsAppend} {
 			t.Run(fmt.Sprintf("%s with %d crashes", ifExists, crashes), func(t *testing.T) {
-				bubble(t, setup{nudge: true}, func(w *world) {
+				bubble(t, setup{wake: true}, func(w *world) {
 					must(t, os.MkdirAll(w.dst.files("out/in/a"), 0o755))
 					must(t, os.Symlink("a", w.dst.files("out/in/b")))
 					files := map[string][]byte{}

@@ -56,7 +56,7 @@ func (n *node) loses() bool {
 }
 
 // wait blocks while the process is stopped, but not a killed process.
-func (n *node) wait(m *mortal) {
+func (n *node) wait(m *crashable) {
 	for {
 		n.mu.Lock()
 		halted := n.halted

@@ -17,7 +17,7 @@ func TestCampaignPauses(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "pauses",
 		What: "a side stands still for up to three times a time-out, in simulated time, and goes on, with or without what came meanwhile",
 		Unit: "pauses", Full: 200, Short: 20, Packages: product}, func(t *testing.T, c *campaign.C) {
-		c.Add(spreadMany(t, c.Seed, c.Count, standStill))
+		c.Add(spreadMany(t, c.Seed, c.Count, checkNoProgress))
 		t.Log(&toll)
 	})
 }
@@ -31,11 +31,11 @@ var timeouts = []struct {
 	{"no answer to OPEN", 10 * time.Second}, {"unreachable", 15 * time.Second}, {"recovery", 0},
 }
 
-// standStill is one world with one to three pauses.
-func standStill(t *testing.T, seed uint64, r *rand.Rand) (pauses int) {
+// checkNoProgress is one world with one to three pauses.
+func checkNoProgress(t *testing.T, seed uint64, r *rand.Rand) (pauses int) {
 	s := &script{r: r}
 	recovery := []time.Duration{30 * time.Second, 2 * time.Minute, 24 * time.Hour}[s.n(3)]
-	bubble(t, setup{memory: true, slots: 1 + s.n(2), nudge: s.one(2)}, func(w *world) {
+	bubble(t, setup{memory: true, slots: 1 + s.n(2), wake: s.one(2)}, func(w *world) {
 		w.slow(time.Duration(1+s.n(20)) * time.Millisecond)
 		w.net.Set(keeping)
 		w.fates = func(p *faulty.Parcel) faulty.Handling { // some messages sent before a pause arrive after it

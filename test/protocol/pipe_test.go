@@ -37,7 +37,7 @@ func TestPipedSource(t *testing.T) { spread(t, 1, 60, pipedSource) }
 func pipedSource(t *testing.T, seed uint64, r *rand.Rand) {
 	s := &script{r: r}
 	data := content(seed, s.n(200<<10))
-	bubble(t, setup{settings: small, memory: true, nudge: s.one(2), stdin: &dribble{s, data}}, func(w *world) {
+	bubble(t, setup{settings: small, memory: true, wake: s.one(2), stdin: &dribble{s, data}}, func(w *world) {
 		w.messages(s)
 		safe := watchSafety(w)
 		w.expect("out", map[string][]byte{"stdin": data})

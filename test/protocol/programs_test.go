@@ -51,14 +51,14 @@ func (s *stage) count(list *[]string, name string) (n int) {
 	return n
 }
 
-// A troupe runs the programs of one process.
-type troupe struct{ *run }
+// A testPrograms runs the programs of one process.
+type testPrograms struct{ *run }
 
-func (t troupe) Find(name string) (string, error) { return name, nil }
+func (t testPrograms) Find(name string) (string, error) { return name, nil }
 
-func (t troupe) Run(ctx context.Context, c program.Call) (program.Result, error) {
+func (t testPrograms) Run(ctx context.Context, c program.Call) (program.Result, error) {
 	s := t.node.w.set.stage
-	if t.mortal.doomed() {
+	if t.crashable.crashed() {
 		return program.Result{Code: -1}, errDead
 	}
 	s.note(&s.begun, c.Name)
@@ -71,11 +71,11 @@ func (t troupe) Run(ctx context.Context, c program.Call) (program.Result, error)
 	}
 }
 
-// calls returns the keeper of a process's programs, configured as in the agent.
-func (r *run) calls(log *slog.Logger) *call.Keeper {
+// calls returns the Executor of a process's programs, configured as in the agent.
+func (r *run) calls(log *slog.Logger) *call.Executor {
 	cfg := call.Config{Agent: r.node.name, Ledger: r.ledger, Note: r.note, AtOnce: 4, Clock: r.node.clockOf(), Log: log}
 	if s := r.node.w.set.stage; s != nil {
-		cfg.Runner = troupe{r}
+		cfg.Runner = testPrograms{r}
 		cfg.May = func(string) error {
 			if s.denied == r.node.name {
 				return transfer.Errorf(transfer.KindDenied, "user does not have the authority program at %s", r.node.name)
@@ -377,7 +377,7 @@ func TestHostileProgramsInOpen(t *testing.T) {
 func TestProgramsWithFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		s := &stage{takes: minutes(1)}
-		bubble(t, setup{stage: s, nudge: seed%2 == 0}, func(w *world) {
+		bubble(t, setup{stage: s, wake: seed%2 == 0}, func(w *world) {
 			x := &script{r: campaign.Rand(seed)}
 			recorded := map[string]int{}
 			w.noted = func(_ *run, rec *audit.Record) bool {

@@ -29,17 +29,17 @@ const maxCrashes = 3
 
 // A run is one process of an agent.
 type run struct {
-	node   *node
-	dir    string
-	ctx    context.Context
-	cancel context.CancelFunc
-	ledger *ledger.Ledger
-	fs     *localfs.FS // nil where the files are in an object store
-	mortal *mortal
-	pool   *flow.Pool
-	recv   *receiver.Receiver
-	cfg    sender.Config
-	wg     sync.WaitGroup
+	node      *node
+	dir       string
+	ctx       context.Context
+	cancel    context.CancelFunc
+	ledger    *ledger.Ledger
+	fs        *localfs.FS // nil where the files are in an object store
+	crashable *crashable
+	pool      *flow.Pool
+	recv      *receiver.Receiver
+	cfg       sender.Config
+	wg        sync.WaitGroup
 
 	mu   sync.Mutex
 	outs map[transfer.ID]*driven
@@ -59,9 +59,9 @@ func (n *node) newRun(dir string) (*run, error) {
 	w := n.w
 	r := &run{node: n, dir: dir, outs: map[transfer.ID]*driven{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.mortal = newMortal(r)
+	r.crashable = newCrashable(r)
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", n.name)
-	opt := n.options(dir, r.mortal)
+	opt := n.options(dir, r.crashable)
 	opt.Log = log
 	var err error
 	if r.ledger, err = ledger.Open(dir, opt); err != nil {
@@ -76,7 +76,7 @@ func (n *node) newRun(dir string) (*run, error) {
 		Changed: func() {}, Over: r.overAt, Lanes: lane{r: r}, Came: r.came})
 	r.cfg = sender.Config{Programs: keeper, Agent: n.name, Ledger: r.ledger, Place: source, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: func(p *transfer.Progress) {
-			if !r.mortal.doomed() { // later changes of its ledger are lost
+			if !r.crashable.crashed() { // later changes of its ledger are lost
 				w.said(p)
 			}
 		}, Changed: r.changed, Clock: n.clockOf(), Log: log, Controllers: new(flow.Controllers),
@@ -88,7 +88,7 @@ func (n *node) newRun(dir string) (*run, error) {
 	if err == nil {
 		err = r.recoverSources()
 	}
-	if err == nil || r.mortal.doomed() {
+	if err == nil || r.crashable.crashed() {
 		r.wg.Go(r.ageLoop)
 		return r, nil
 	}
@@ -100,18 +100,18 @@ func (n *node) newRun(dir string) (*run, error) {
 func (r *run) place(log *slog.Logger, boot string) (place.Source, place.Target) {
 	n := r.node
 	if n.store != nil {
-		o := &faulty.Objects{Session: faulty.Session{Store: n.store, Around: r.mortal.around}, Incarnation: r.ledger.Incarnation()}
+		o := &faulty.Objects{Session: faulty.Session{Store: n.store, Around: r.crashable.around}, Incarnation: r.ledger.Incarnation()}
 		return o, o
 	}
 	switch w := n.w; {
 	case n.name == srcName && w.set.stdin != nil:
-		return pipe.NewSource(w.set.stdin), pipe.Nowhere{}
+		return pipe.NewSource(w.set.stdin), pipe.NoTarget{}
 	case n.name == dstName && w.set.stdout != nil:
-		return pipe.Nothing{}, pipe.NewTarget(w.set.stdout, w.set.id)
+		return pipe.NoSource{}, pipe.NewTarget(w.set.stdout, w.set.id)
 	}
 	var err error
 	r.fs, err = localfs.Open(localfs.Config{Roots: []string{n.files(".")}, StateDirs: []string{filepath.Join(n.root, "state")},
-		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: mortalDisk{n.host().disk(), r.mortal}, Boot: boot})
+		Incarnation: r.ledger.Incarnation(), Log: log, Digest: digest.ByName, Disk: crashableDisk{n.host().disk(), r.crashable}, Boot: boot})
 	must(n.w.t, err)
 	local := r.fs.Place()
 	return local, local
@@ -131,7 +131,7 @@ func (r *run) overAt(_ context.Context, source transfer.AgentName, id transfer.I
 	cut := false
 	w.net.Set(func(rules *faulty.Rules) { cut = rules.Cut })
 	s := w.src.living()
-	if cut || s == nil || source != srcName || s.mortal.doomed() {
+	if cut || s == nil || source != srcName || s.crashable.crashed() {
 		return nil, silent
 	}
 	var rec *ledger.Source
@@ -143,7 +143,7 @@ func (r *run) overAt(_ context.Context, source transfer.AgentName, id transfer.I
 		return err
 	})
 	switch {
-	case err != nil || s.mortal.doomed():
+	case err != nil || s.crashable.crashed():
 		return nil, silent
 	case rec != nil:
 		return &rec.Progress, nil
@@ -182,7 +182,7 @@ func (r *run) end() {
 		d.o.Dispose()
 	}
 	r.recv.Stop()
-	r.mortal.end()
+	r.crashable.end()
 	r.ledger.Close()
 	if r.fs != nil {
 		r.fs.Close()
@@ -192,8 +192,8 @@ func (r *run) end() {
 // note puts an audit record into the outbox, as the agent does.
 func (r *run) note(t *ledger.Tx, rec audit.Record) error {
 	noted := r.node.w.now().noted
-	if noted != nil && !r.mortal.doomed() && noted(r, &rec) {
-		r.mortal.die(true)
+	if noted != nil && !r.crashable.crashed() && noted(r, &rec) {
+		r.crashable.die(true)
 		return errDead
 	}
 	var failed error
@@ -333,7 +333,7 @@ func (r *run) step(d *driven) sender.DriveResult {
 	}
 	if (state == transfer.Accepted || state == transfer.Waiting) && r.node.w.net.Rules().Cut && !d.o.Cancelled() {
 		ended, err := d.o.MarkUnreachable()
-		if err != nil && !r.mortal.doomed() && r.node.w.now().inject == nil {
+		if err != nil && !r.crashable.crashed() && r.node.w.now().inject == nil {
 			r.node.w.t.Errorf("MarkUnreachable: %v", err)
 		}
 		return sender.DriveResult{Final: ended, Retry: 4 * time.Second}
@@ -392,8 +392,8 @@ func (r *run) revive(rec *ledger.Source) {
 	}
 }
 
-// pardon resumes a parked transfer, as an operator does.
-func (r *run) pardon(id transfer.ID) {
+// clearCrashes resumes a parked transfer, as an operator does.
+func (r *run) clearCrashes(id transfer.ID) {
 	r.mu.Lock()
 	old := r.outs[id]
 	r.mu.Unlock()
@@ -432,7 +432,7 @@ func (w *world) submitAnyhow(q transfer.Request) transfer.ID {
 	w.until(10*time.Minute, "nobody accepts the request", func() bool {
 		r := w.src.living()
 		// A process that died meanwhile has given no answer. Its changes since the ledger was taken from it are lost.
-		return r != nil && r.accept(q) == nil && !r.mortal.doomed()
+		return r != nil && r.accept(q) == nil && !r.crashable.crashed()
 	})
 	return q.ID
 }

@@ -97,7 +97,7 @@ func simulate(t *testing.T, seed uint64, r *rand.Rand) {
 // simulateWork is simulate with given work.
 func simulateWork(t *testing.T, r *rand.Rand, k work) {
 	s := &script{r: r}
-	set := setup{settings: small, slots: 1 + s.n(4), nudge: s.one(2), park: true, memory: !s.one(8)}
+	set := setup{settings: small, slots: 1 + s.n(4), wake: s.one(2), park: true, memory: !s.one(8)}
 	if s.one(4) {
 		set.settings = transfer.Settings{ChunkSize: 16 << 10, WindowSize: 1 + s.n(4), FrameSize: 1 + s.n(3), CheckpointInterval: 1 + s.n(3)}
 	}
@@ -319,10 +319,10 @@ func (w *world) heal(s *script, ids []transfer.ID) {
 	w.cut(false)
 	w.net.Hurry()
 	start := time.Now()
-	w.pardoned(ids)
+	w.crashesCleared(ids)
 	w.moves(ids)
 	w.until(10*time.Minute, "not every transfer has ended", func() bool {
-		if w.pardoned(ids) {
+		if w.crashesCleared(ids) {
 			start = time.Now()
 		}
 		for _, id := range ids {
@@ -353,23 +353,23 @@ func (w *world) settled(id transfer.ID) bool {
 	return w.over(id)
 }
 
-// pardoned resumes every parked transfer, as an operator does.
-func (w *world) pardoned(ids []transfer.ID) (any bool) {
+// crashesCleared resumes every parked transfer, as an operator does.
+func (w *world) crashesCleared(ids []transfer.ID) (any bool) {
 	r := w.src.living()
 	if r == nil {
 		return false
 	}
 	for _, id := range ids {
 		if s := w.source(id); s != nil && s.State == transfer.Parked {
-			r.pardon(id)
+			r.clearCrashes(id)
 			any = true
 		}
 	}
 	return any
 }
 
-// A standing is the part of a transfer's state that changes when it moves.
-type standing struct {
+// A transferProgress is the part of a transfer's state that changes when it moves.
+type transferProgress struct {
 	state   transfer.State
 	in      transfer.Incoming
 	epoch   uint32
@@ -377,7 +377,7 @@ type standing struct {
 	written int64
 }
 
-func (w *world) standing(id transfer.ID) (x standing) {
+func (w *world) standing(id transfer.ID) (x transferProgress) {
 	if s := w.source(id); s != nil {
 		x.state = s.State
 	}
@@ -397,7 +397,7 @@ func (w *world) standing(id transfer.ID) (x standing) {
 // moves checks INV-7 for every transfer.
 func (w *world) moves(ids []transfer.ID) {
 	w.t.Helper()
-	before := map[transfer.ID]standing{}
+	before := map[transfer.ID]transferProgress{}
 	for _, id := range ids {
 		before[id] = w.standing(id)
 	}

@@ -20,7 +20,7 @@ type passedFiles map[string]passed
 
 // convert replaces the files of a transfer by files of about the same length that are converted. Without a passage they
 // stay as they are.
-func (k work) convert(files map[string][]byte) (*passage, passedFiles) {
+func (k work) convert(files map[string][]byte) (*textConversion, passedFiles) {
 	if k.texts == nil {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ func (all passedFiles) come(files map[string][]byte) map[string][]byte {
 }
 
 // submitConverted submits a transfer with the conversion of a passage.
-func (w *world) submitConverted(q transfer.Request, p *passage) transfer.ID {
+func (w *world) submitConverted(q transfer.Request, p *textConversion) transfer.ID {
 	w.t.Helper()
 	if p != nil {
 		q.Mode, q.Content = p.q.Mode, p.q.Content
@@ -59,7 +59,7 @@ func (w *world) submitConverted(q transfer.Request, p *passage) transfer.ID {
 }
 
 // wantConverted registers the required end of such a transfer: without its bad files.
-func (w *world) wantConverted(id transfer.ID, under string, files map[string][]byte, p *passage, all passedFiles) *wanted {
+func (w *world) wantConverted(id transfer.ID, under string, files map[string][]byte, p *textConversion, all passedFiles) *wanted {
 	x := w.want(id, transfer.Successful, under, all.come(files))
 	if p == nil {
 		return x

@@ -22,8 +22,8 @@ func pageNamed(name string) *codePage {
 }
 
 // between returns a passage of text from one page to another, perhaps of records.
-func between(from, to string, in, out transfer.Records) *passage {
-	p := &passage{from: pageNamed(from), to: pageNamed(to), fromRec: in, toRec: out, alphabet: []rune(commonText)}
+func between(from, to string, in, out transfer.Records) *textConversion {
+	p := &textConversion{from: pageNamed(from), to: pageNamed(to), fromRec: in, toRec: out, alphabet: []rune(commonText)}
 	if p.from.latin && p.to.latin {
 		p.alphabet = append(p.alphabet, []rune(latinText)...)
 	}
@@ -37,9 +37,9 @@ func between(from, to string, in, out transfer.Records) *passage {
 
 // passages have resume points that can be inside a unit: a character, a shift, a record, a line end, or a block that is
 // held back. One more passage changes nothing.
-func passages() map[string]*passage {
+func passages() map[string]*textConversion {
 	none, vb := transfer.Records{}, transfer.Records{RECFM: "VB", LRECL: 200}
-	all := map[string]*passage{
+	all := map[string]*textConversion{
 		"characters":      between("UTF-8", "UTF-16LE", none, none),
 		"shifts":          between("IBM-939", "UTF-8", none, none),
 		"shifts, written": between("EUC-JP", "IBM-939", none, none),
@@ -55,7 +55,7 @@ func passages() map[string]*passage {
 }
 
 // sendPassed submits files of a passage, and registers the required end.
-func (w *world) sendPassed(p *passage, all passedFiles) transfer.ID {
+func (w *world) sendPassed(p *textConversion, all passedFiles) transfer.ID {
 	w.t.Helper()
 	files, q := map[string][]byte{}, transfer.Request{Dest: transfer.File("out/"), Compress: p.q.Compress, Options: transfer.Options{Mode: p.q.Mode, Content: p.q.Content}}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

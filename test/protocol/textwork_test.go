@@ -10,8 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A passage describes the conversion of the files of one transfer.
-type passage struct {
+// A textConversion describes the conversion of the files of one transfer.
+type textConversion struct {
 	q        transfer.Request // mode and content
 	from, to *codePage        // text mode
 	fromRec  transfer.Records
@@ -40,8 +40,8 @@ const (
 func (p *codePage) unicode() bool { return p.latin && p.kana }
 
 // newPassage returns a random passage.
-func newPassage(r *rand.Rand) *passage {
-	p := &passage{}
+func newPassage(r *rand.Rand) *textConversion {
+	p := &textConversion{}
 	if r.IntN(5) == 0 {
 		p.binary(r)
 		return p
@@ -93,7 +93,7 @@ func newPassage(r *rand.Rand) *passage {
 }
 
 // binary makes it one of bytes to records, or from them, or both.
-func (p *passage) binary(r *rand.Rand) {
+func (p *textConversion) binary(r *rand.Rand) {
 	what := r.IntN(3)
 	if what > 0 {
 		p.fromRec = someRecords(r)
@@ -126,10 +126,10 @@ func someRecords(r *rand.Rand) transfer.Records {
 }
 
 // loses reports whether one page has characters that the other page lacks.
-func (p *passage) loses() bool { return p.from != nil && p.from.unicode() && !p.to.unicode() }
+func (p *textConversion) loses() bool { return p.from != nil && p.from.unicode() && !p.to.unicode() }
 
 // line returns some text that both pages have, without blanks at its end.
-func (p *passage) line(r *rand.Rand) string {
+func (p *textConversion) line(r *rand.Rand) string {
 	n := r.IntN(90)
 	switch r.IntN(20) {
 	case 0:
@@ -153,7 +153,7 @@ func (p *passage) line(r *rand.Rand) string {
 }
 
 // fitting shortens a line to the length of one record of the source.
-func (p *passage) fitting(line string) string {
+func (p *textConversion) fitting(line string) string {
 	if p.fromRec.IsZero() {
 		return line
 	}
@@ -166,7 +166,7 @@ func (p *passage) fitting(line string) string {
 
 // file makes a file of about the given number of bytes. A bad one has in its middle a character that the destination's
 // page lacks.
-func (p *passage) file(r *rand.Rand, size int, bad bool) (f passed) {
+func (p *textConversion) file(r *rand.Rand, size int, bad bool) (f passed) {
 	if p.from == nil {
 		return p.bytes(r, size)
 	}
@@ -196,7 +196,7 @@ func (p *passage) file(r *rand.Rand, size int, bad bool) (f passed) {
 }
 
 // source returns the bytes that are sent.
-func (p *passage) source(r *rand.Rand, lines []string, final bool) (b []byte) {
+func (p *textConversion) source(r *rand.Rand, lines []string, final bool) (b []byte) {
 	if !p.fromRec.IsZero() {
 		var data [][]byte
 		for _, s := range lines {
@@ -217,7 +217,7 @@ func (p *passage) source(r *rand.Rand, lines []string, final bool) (b []byte) {
 }
 
 // arrive fills in the required result of the lines.
-func (p *passage) arrive(f *passed, lines []string, final bool) {
+func (p *textConversion) arrive(f *passed, lines []string, final bool) {
 	f.come = []byte{}
 	var data [][]byte
 	for i, s := range lines {
@@ -246,7 +246,7 @@ func (p *passage) arrive(f *passed, lines []string, final bool) {
 }
 
 // bytes makes a file of binary mode.
-func (p *passage) bytes(r *rand.Rand, size int) (f passed) {
+func (p *textConversion) bytes(r *rand.Rand, size int) (f passed) {
 	plain := content(r.Uint64(), size)
 	var data [][]byte
 	most := maxData(p.toRec)
@@ -278,7 +278,7 @@ func (p *passage) bytes(r *rand.Rand, size int) (f passed) {
 }
 
 // beside returns the required sidecar of each file at the destination, or nil for none.
-func (p *passage) beside() []byte {
+func (p *textConversion) beside() []byte {
 	if p.to == nil {
 		return sidecar(p.toRec, "")
 	}

@@ -17,7 +17,7 @@ import (
 // TestSetsOfTheGreatestSizeEnd sends sets of the greatest size, more at once than the destination has slots for, and
 // other transfers beside them. All end. A set with one more item is refused, and no file of it is sent.
 func TestSetsOfTheGreatestSizeEnd(t *testing.T) {
-	bubble(t, setup{memory: true, slots: 12, pool: 4 << 20, nudge: true}, func(w *world) {
+	bubble(t, setup{memory: true, slots: 12, pool: 4 << 20, wake: true}, func(w *world) {
 		w.slow(time.Millisecond)
 		send := func(name string, count int, together bool) (transfer.ID, map[string][]byte) {
 			files := map[string][]byte{}

@@ -56,7 +56,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"are":     are,
 	"same":    same,
 	"holds":   holds,
-	"tidy":    tidy,
+	"tidy":    noLeftovers,
 	"fifo":    fifo,
 	"jsonl":   jsonl,
 	"keep":    keep,
@@ -186,14 +186,14 @@ func holds(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func tidy(ts *testscript.TestScript, neg bool, args []string) {
+func noLeftovers(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, len(args) <= 1, "tidy [DIR]")
 	dir := ts.Getenv("WORK")
 	if len(args) == 1 {
 		dir = ts.MkAbs(args[0])
 	}
 	for _, name := range beneath(ts, dir) {
-		if strings.HasPrefix(filepath.Base(name), ".ferry-") && !besideAFile(filepath.Join(dir, filepath.FromSlash(name))) {
+		if strings.HasPrefix(filepath.Base(name), ".ferry-") && !isSidecar(filepath.Join(dir, filepath.FromSlash(name))) {
 			ts.Fatalf("a temporary is left: %s", name)
 		}
 	}

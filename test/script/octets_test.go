@@ -87,9 +87,9 @@ func are(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s has %d bytes, not the %d that it is to have; from byte %d on:\ngot  %.64X\nwant %.64X", args[0], len(got), len(wanted), at, got[at:], wanted[at:])
 }
 
-// besideAFile reports whether a name is that of the attributes that are kept
+// isSidecar reports whether a name is that of the attributes that are kept
 // beside a file or a directory, and that is there.
-func besideAFile(name string) bool {
+func isSidecar(name string) bool {
 	base, ok := strings.CutPrefix(filepath.Base(name), ".ferry-a-")
 	base, attributes := strings.CutSuffix(base, ".attributes")
 	_, err := os.Lstat(filepath.Join(filepath.Dir(name), base))

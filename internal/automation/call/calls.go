@@ -47,14 +47,14 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// A Keeper runs the programs of one agent's transfers. It is safe for concurrent use.
-type Keeper struct {
+// An Executor runs the programs of one agent's transfers. It is safe for concurrent use.
+type Executor struct {
 	cfg    Config
 	places chan struct{} // a token for each program of an incoming transfer
 }
 
 // New makes a Keeper.
-func New(cfg Config) *Keeper { return &Keeper{cfg, make(chan struct{}, max(1, cfg.AtOnce))} }
+func New(cfg Config) *Executor { return &Executor{cfg, make(chan struct{}, max(1, cfg.AtOnce))} }
 
 // A state is the ledger's entry of a call.
 type state struct {
@@ -90,20 +90,20 @@ func (s state) put(t *ledger.Tx, key string) error {
 	return ledger.NamespaceOf(t, drawer).Put(key, b)
 }
 
-// Vet returns an error where a program of a request could not be run here, of those that this side runs. The error is
+// Check returns an error where a program of a request could not be run here, of those that this side runs. The error is
 // of KindDenied or KindProgram, or of a kind that waits.
-func (k *Keeper) Vet(q *transfer.Request, principal string, atDest bool) error {
+func (x *Executor) Check(q *transfer.Request, principal string, atDest bool) error {
 	for _, at := range transfer.CallPoints() {
 		p := q.Programs.At(at)
 		if p == nil || at.AtDest() != atDest {
 			continue
 		}
-		if k.cfg.May != nil {
-			if err := k.cfg.May(principal); err != nil {
+		if x.cfg.May != nil {
+			if err := x.cfg.May(principal); err != nil {
 				return err
 			}
 		}
-		if err := Runnable(k.cfg.Runner, k.cfg.Agent, at, p); err != nil {
+		if err := Runnable(x.cfg.Runner, x.cfg.Agent, at, p); err != nil {
 			return err
 		}
 		if _, err := variable.Arguments(p, at, nil, q.Meta); err != nil {
@@ -125,69 +125,69 @@ func Runnable(r Runner, agent transfer.AgentName, at transfer.CallPoint, p *tran
 }
 
 // Runner runs the agent's programs; nil: none may be run.
-func (k *Keeper) Runner() Runner { return k.cfg.Runner }
+func (x *Executor) Runner() Runner { return x.cfg.Runner }
 
 // Ended reports whether a program's end is on record; failure is nil where it ended well.
-func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error) {
-	s, err := ledger.Read(k.cfg.Ledger, func(t *ledger.Tx) (state, error) { return read(t, key(c.Request, c.At)) })
+func (x *Executor) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error) {
+	s, err := ledger.Read(x.cfg.Ledger, func(t *ledger.Tx) (state, error) { return read(t, key(c.Request, c.At)) })
 	return s.Ended, s.Failure, err
 }
 
 // Run runs a program until it ends well or has failed too often, unless its end is on record. failure is the failure on
 // record then. An error means that no end is on record: ctx has ended, or the error is of a kind that waits. A cause of
 // the end of ctx that is of KindCancelled is a failure, and on record.
-func (k *Keeper) Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error) {
-	ended, failure, err := k.Ended(c)
+func (x *Executor) Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error) {
+	ended, failure, err := x.Ended(c)
 	if ended || err != nil {
 		return failure, err
 	}
-	if err := k.Vet(c.Request, c.Principal, c.At.AtDest()); err != nil {
+	if err := x.Check(c.Request, c.Principal, c.At.AtDest()); err != nil {
 		if transfer.KindOf(err).Waits() {
 			return nil, err
 		}
-		return k.refused(c, transfer.AsError(err))
+		return x.refused(c, transfer.AsError(err))
 	}
 	if c.At.AtDest() {
 		select {
-		case k.places <- struct{}{}:
-			defer func() { <-k.places }()
+		case x.places <- struct{}{}:
+			defer func() { <-x.places }()
 		case <-ctx.Done():
-			return k.stopped(ctx, c)
+			return x.stopped(ctx, c)
 		}
 	}
 
 	for {
-		again, failure, err := k.attempt(ctx, c)
+		again, failure, err := x.attempt(ctx, c)
 		if err != nil || !again {
 			return failure, err
 		}
-		if !Pause(ctx, k.cfg.Clock, time.Duration(c.Program().Pause)) {
-			return k.stopped(ctx, c)
+		if !Pause(ctx, x.cfg.Clock, time.Duration(c.Program().Pause)) {
+			return x.stopped(ctx, c)
 		}
 	}
 }
 
 // refused puts on record that a program was not run.
-func (k *Keeper) refused(c *transfer.Call, why *transfer.Error) (*transfer.Error, error) {
-	return why, k.cfg.Ledger.Update(func(t *ledger.Tx) error {
+func (x *Executor) refused(c *transfer.Call, why *transfer.Error) (*transfer.Error, error) {
+	return why, x.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		return errors.Join(state{Ended: true, Failure: why}.put(t, key(c.Request, c.At)),
-			k.note(t, c, &transfer.Ran{Code: -1}, why))
+			x.note(t, c, &transfer.Ran{Code: -1}, why))
 	})
 }
 
 // stopped is the end of ctx while no program runs.
-func (k *Keeper) stopped(ctx context.Context, c *transfer.Call) (*transfer.Error, error) {
+func (x *Executor) stopped(ctx context.Context, c *transfer.Call) (*transfer.Error, error) {
 	if why := cancelled(ctx); why != nil {
-		return k.refused(c, why)
+		return x.refused(c, why)
 	}
 	return nil, ctx.Err()
 }
 
 // attempt runs a program once. again says that it has failed and is to be run again.
-func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, failure *transfer.Error, err error) {
+func (x *Executor) attempt(ctx context.Context, c *transfer.Call) (again bool, failure *transfer.Error, err error) {
 	p, at := c.Program(), key(c.Request, c.At)
 	var now state
-	err = k.cfg.Ledger.Update(func(t *ledger.Tx) error {
+	err = x.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		if now, err = read(t, at); err != nil {
 			return err
 		}
@@ -200,11 +200,11 @@ func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, fai
 
 	full := *p
 	if full.Args, err = arguments(c, now.Attempt); err != nil {
-		failure, err = k.refused(c, transfer.AsError(err))
+		failure, err = x.refused(c, transfer.AsError(err))
 		return false, failure, err
 	}
-	once := &Try{Runner: k.cfg.Runner, Clock: k.cfg.Clock, Log: k.cfg.Log.With("transfer", c.Request.ID), At: c.At, Program: &full, ID: c.Request.ID, Attempt: now.Attempt,
-		Env: environment(c, k.cfg.Agent, now.Attempt)}
+	once := &Attempt{Runner: x.cfg.Runner, Clock: x.cfg.Clock, Log: x.cfg.Log.With("transfer", c.Request.ID), At: c.At, Program: &full, ID: c.Request.ID, Number: now.Attempt,
+		Env: environment(c, x.cfg.Agent, now.Attempt)}
 	ran, failure, err := once.Run(ctx)
 	if err != nil {
 		return false, nil, err
@@ -214,8 +214,8 @@ func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, fai
 	if again {
 		next = state{Attempt: now.Attempt + 1}
 	}
-	err = k.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		return errors.Join(next.put(t, at), k.note(t, c, ran, failure))
+	err = x.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		return errors.Join(next.put(t, at), x.note(t, c, ran, failure))
 	})
 	if err != nil {
 		return false, nil, err
@@ -225,7 +225,7 @@ func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, fai
 }
 
 // note puts on record how a program ended.
-func (k *Keeper) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failure *transfer.Error) error {
+func (x *Executor) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failure *transfer.Error) error {
 	q, p := c.Request, c.Program()
 	if ran.Name == "" { // it was not run
 		ran.At, ran.Name, ran.Args = c.At, p.Name, p.Args
@@ -235,12 +235,12 @@ func (k *Keeper) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failure
 	if c.At.AtDest() {
 		rec.Role = audit.RoleDestination
 	}
-	return k.cfg.Note(t, rec)
+	return x.cfg.Note(t, rec)
 }
 
 // Forget removes the results of the programs that one side has run for a transfer, after the transfer's end on that
 // side.
-func (k *Keeper) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
+func (x *Executor) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 	for _, at := range transfer.CallPoints() {
 		if at.AtDest() == atDest {
 			if err := ledger.NamespaceOf(t, drawer).Delete(key(q, at)); err != nil {
@@ -251,14 +251,14 @@ func (k *Keeper) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 	return nil
 }
 
-// Age forgets programs of transfers that never came to their end here, and are older than keep.
-func (k *Keeper) Age(keep time.Duration) error {
+// RemoveOld forgets programs of transfers that never came to their end here, and are older than keep.
+func (x *Executor) RemoveOld(keep time.Duration) error {
 	var old []string
-	err := k.cfg.Ledger.View(func(t *ledger.Tx) error {
+	err := x.cfg.Ledger.View(func(t *ledger.Tx) error {
 		for key := range ledger.NamespaceOf(t, drawer).All("", "") {
 			text, _, _ := strings.Cut(key, "/")
 			id, err := transfer.ParseID(text)
-			if err != nil || k.cfg.Clock.Now().Sub(id.Time()) <= keep {
+			if err != nil || x.cfg.Clock.Now().Sub(id.Time()) <= keep {
 				continue
 			}
 			src, err := t.Source(id)
@@ -275,7 +275,7 @@ func (k *Keeper) Age(keep time.Duration) error {
 	if err != nil || len(old) == 0 {
 		return err
 	}
-	return k.cfg.Ledger.Update(func(t *ledger.Tx) (err error) {
+	return x.cfg.Ledger.Update(func(t *ledger.Tx) (err error) {
 		for _, key := range old {
 			err = errors.Join(err, ledger.NamespaceOf(t, drawer).Delete(key))
 		}

@@ -54,7 +54,7 @@ func hangs(ctx context.Context, _ program.Call) (program.Result, error) {
 
 // A bench is a Keeper with its ledger and its audit records.
 type bench struct {
-	*calls.Keeper
+	*calls.Executor
 	runs   *runner
 	ledger *ledger.Ledger
 	notes  []audit.Record
@@ -68,7 +68,7 @@ func newBench(t *testing.T, run func(context.Context, program.Call) (program.Res
 	b := &bench{runs: &runner{run: run}, ledger: l}
 	b.cfg = calls.Config{Agent: "BETA", Ledger: l, Runner: b.runs, AtOnce: 1, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Note: func(_ *ledger.Tx, r audit.Record) error { b.notes = append(b.notes, r); return nil }}
-	b.Keeper = calls.New(b.cfg)
+	b.Executor = calls.New(b.cfg)
 	return b
 }
 
@@ -239,7 +239,7 @@ func TestWaitsForItsTurn(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	bubble(t, ends(0), func(t *testing.T, b *bench) {
 		c := call(transfer.PreSource, transfer.Program{Name: "load"})
-		if err := b.Vet(c.Request, "ann", true); err != nil {
+		if err := b.Check(c.Request, "ann", true); err != nil {
 			t.Errorf("the other side's program: %v", err)
 		}
 		for name, change := range map[string]func(*calls.Config){
@@ -252,14 +252,14 @@ func TestRefuses(t *testing.T) {
 			change(&cfg)
 			c.Request.ID[15]++
 			k := calls.New(cfg)
-			err := k.Vet(c.Request, "ann", false)
+			err := k.Check(c.Request, "ann", false)
 			failure, rerr := k.Run(t.Context(), c)
 			if must(t, rerr); transfer.KindOf(err).String() != name || failure == nil || failure.Kind.String() != name || len(b.runs.seen) > 0 {
 				t.Errorf("%s: %v, %v", name, err, failure)
 			}
 		}
 		c.Request.Programs.PreSource.Name = "none"
-		if err := b.Vet(c.Request, "ann", false); transfer.KindOf(err) != transfer.KindProgram {
+		if err := b.Check(c.Request, "ann", false); transfer.KindOf(err) != transfer.KindProgram {
 			t.Errorf("no such program: %v", err)
 		}
 		waits := b.cfg
@@ -299,11 +299,11 @@ func TestForgets(t *testing.T) {
 			t.Error("Forget at the destination has removed the source's program, or has left its own")
 		}
 		time.Sleep(24 * time.Hour) //house:sleep because it runs in a bubble
-		must(t, b.Age(25*time.Hour))
+		must(t, b.RemoveOld(25*time.Hour))
 		if !ended(c) {
 			t.Error("a young program was forgotten")
 		}
-		must(t, b.Age(23*time.Hour))
+		must(t, b.RemoveOld(23*time.Hour))
 		if ended(c) {
 			t.Error("an old program was not forgotten")
 		}

@@ -43,9 +43,9 @@ type Follower interface {
 	Follow(t *ledger.Tx, r *audit.Record) error
 }
 
-// A Maker makes a duty that uses an agent's desk. It reads the state of an earlier run from the ledger; an error keeps
+// A Maker makes a duty that uses the services of an agent. It reads the state of an earlier run from the ledger; an error keeps
 // the agent from starting.
-type Maker func(Desk) (Duty, error)
+type Maker func(Services) (Duty, error)
 
 // A Caller is the sender of a command or a question.
 type Caller struct {
@@ -70,8 +70,8 @@ type Question struct {
 	Answer func(who Caller, body json.RawMessage) (answer any, err error)
 }
 
-// A Desk is the part of an agent that a duty uses.
-type Desk struct {
+// A Services is the part of an agent that a duty uses.
+type Services struct {
 	Agent  transfer.AgentName
 	Ledger *ledger.Ledger
 	// Place has the files beneath the agent's roots, and the application queues of its queue manager, which may be away.
@@ -89,9 +89,9 @@ type Desk struct {
 	Cancel func(by word.Origin, id transfer.ID) error
 	// May checks whether a principal has an authority at this agent; the error is of KindDenied where not.
 	May func(principal string, right transfer.Authority) error
-	// Holds returns nil while the members behind a command have the keys that they had then. The error is of KindDenied
+	// CheckKeys returns nil while the members behind a command have the keys that they had then. The error is of KindDenied
 	// where a member was enrolled again with other keys. The command must then have no further effect.
-	Holds func(by word.Origin) error
+	CheckKeys func(by word.Origin) error
 	// Permit gives the rights of a principal on files here.
 	Permit func(principal string) place.Permit
 	// Programs runs those that the agent may run; nil: none.

@@ -41,8 +41,8 @@ func (s Store[D]) Load(key string) (found D, err error) {
 // Save writes a definition.
 func (s Store[D]) Save(d D) error { return s.Put(s.Prefix+d.Key(), wire.Marshal(d)) }
 
-// Vacant returns an error of KindConflict if there is a definition of a key. The error names the kind.
-func (s Store[D]) Vacant(d *Desk, kind, key string) error {
+// CheckVacant returns an error of KindConflict if there is a definition of a key. The error names the kind.
+func (s Store[D]) CheckVacant(d *Services, kind, key string) error {
 	if s.Get(s.Prefix+key) == nil {
 		return nil
 	}
@@ -58,13 +58,13 @@ type ByName struct {
 }
 
 // Named returns the definition that a ByName names. The errors name the kind.
-func (s Store[D]) Named(d *Desk, kind string, body json.RawMessage) (found D, err error) {
+func (s Store[D]) Named(d *Services, kind string, body json.RawMessage) (found D, err error) {
 	b, err := Body[ByName](body, "the name of a "+kind)
 	if err == nil {
 		err = CheckName(kind, b.Name)
 	}
 	if err == nil && s.Get(s.Prefix+b.Name) == nil {
-		err = d.Lacks(kind, b.Name)
+		err = d.NotFound(kind, b.Name)
 	}
 	if err != nil {
 		return found, err
@@ -136,9 +136,9 @@ func Body[T any](body json.RawMessage, content string) (v T, err error) {
 	return v, nil
 }
 
-// Room returns an error of KindTooLarge where one more definition of a kind exceeds a principal's share of limit, as
+// CheckRoom returns an error of KindTooLarge where one more definition of a kind exceeds a principal's share of limit, as
 // CheckShare says. The errors name the kind.
-func Room[D Definition](d *Desk, kind, principal string, limit int, all iter.Seq2[D, error]) error {
+func CheckRoom[D Definition](d *Services, kind, principal string, limit int, all iter.Seq2[D, error]) error {
 	own, others := 0, 0
 	for v, err := range all {
 		switch {
@@ -153,14 +153,13 @@ func Room[D Definition](d *Desk, kind, principal string, limit int, all iter.Seq
 	return CheckShare(d, kind, principal, own+1, others, limit)
 }
 
-// Share is the share of a principal in a limit of an agent: half of the room that the other principals leave, rounded
-// up.
+// Share is the share of a principal in a limit of an agent: half of the room that the other principals leave, rounded up.
 func Share(others, limit int) int { return (limit - others + 1) / 2 }
 
 // CheckShare returns an error of KindTooLarge where a principal would have own definitions of a kind, and that exceeds
 // its Share of the agent's limit. No principal alone can take the whole limit, and all together have no more than the
 // limit.
-func CheckShare(d *Desk, kind, principal string, own, others, limit int) error {
+func CheckShare(d *Services, kind, principal string, own, others, limit int) error {
 	share := Share(others, limit)
 	if own <= share {
 		return nil
@@ -170,12 +169,12 @@ func CheckShare(d *Desk, kind, principal string, own, others, limit int) error {
 }
 
 // Visible returns the definitions that a caller may see.
-func Visible[D Definition](d *Desk, who Caller, all iter.Seq2[D, error]) iter.Seq2[D, error] {
+func Visible[D Definition](d *Services, who Caller, all iter.Seq2[D, error]) iter.Seq2[D, error] {
 	return func(yield func(D, error) bool) {
 		for v, err := range all {
 			ok := false
 			if err == nil {
-				ok, err = d.Sees(who, v.Owner())
+				ok, err = d.MaySee(who, v.Owner())
 			}
 			if (ok || err != nil) && !yield(v, err) || err != nil {
 				return
@@ -196,9 +195,9 @@ func Page[D Definition](all iter.Seq2[D, error], limit int, add func(D)) (more b
 	return false, nil
 }
 
-// Find returns the definition whose ID ends in a suffix, of those that a caller may see. The errors and their hints
-// name the kind.
-func Find[D Definition](d *Desk, who Caller, kind, suffix string, all iter.Seq2[D, error]) (found D, err error) {
+// Find returns the definition whose ID ends in a suffix, of those that a caller may see. The errors and their hints name
+// the kind.
+func Find[D Definition](d *Services, who Caller, kind, suffix string, all iter.Seq2[D, error]) (found D, err error) {
 	if err := transfer.CheckIDSuffix(suffix); err != nil {
 		return found, err
 	}
@@ -210,7 +209,7 @@ func Find[D Definition](d *Desk, who Caller, kind, suffix string, all iter.Seq2[
 		if !strings.HasSuffix(v.Key(), end) {
 			continue
 		}
-		if ok, err := d.Sees(who, v.Owner()); err != nil {
+		if ok, err := d.MaySee(who, v.Owner()); err != nil {
 			return found, err
 		} else if !ok {
 			continue
@@ -221,19 +220,19 @@ func Find[D Definition](d *Desk, who Caller, kind, suffix string, all iter.Seq2[
 		found = v
 	}
 	if n == 0 {
-		return found, d.Lacks(kind, suffix)
+		return found, d.NotFound(kind, suffix)
 	}
 	return found, nil
 }
 
-// Lacks returns the error for a definition of a kind that the agent does not have.
-func (d *Desk) Lacks(kind, key string) error {
-	return transfer.Errorf(transfer.KindNotFound, "%s has no %s %s", d.Agent, kind, key).WithHint("`ferry " + kind + " ls` lists them")
+// NotFound returns the error for a definition of a kind that the agent does not have.
+func (s *Services) NotFound(kind, key string) error {
+	return transfer.Errorf(transfer.KindNotFound, "%s has no %s %s", s.Agent, kind, key).WithHint("`ferry " + kind + " ls` lists them")
 }
 
-// Sees reports whether a caller may see a definition: the caller is its owner, or has AuthOperate here.
-func (d *Desk) Sees(who Caller, owner string) (bool, error) {
-	err := d.MayChange(who, owner, transfer.AuthNone)
+// MaySee reports whether a caller may see a definition: the caller is its owner, or has AuthOperate here.
+func (s *Services) MaySee(who Caller, owner string) (bool, error) {
+	err := s.MayChange(who, owner, transfer.AuthNone)
 	if transfer.KindOf(err) == transfer.KindDenied {
 		return false, nil
 	}
@@ -242,12 +241,12 @@ func (d *Desk) Sees(who Caller, owner string) (bool, error) {
 
 // MayChange checks that a caller may change a definition: as its owner with an authority (AuthNone: none), or with
 // AuthOperate.
-func (d *Desk) MayChange(who Caller, owner string, own transfer.Authority) error {
+func (s *Services) MayChange(who Caller, owner string, own transfer.Authority) error {
 	switch {
 	case owner != who.Principal:
-		return d.May(who.Principal, transfer.AuthOperate)
+		return s.May(who.Principal, transfer.AuthOperate)
 	case own != transfer.AuthNone:
-		return d.May(who.Principal, own)
+		return s.May(who.Principal, own)
 	}
 	return nil
 }

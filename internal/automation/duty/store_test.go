@@ -33,9 +33,9 @@ func things(err error, all ...thing) iter.Seq2[thing, error] {
 	}
 }
 
-// desk is of an agent where OPS may operate, and where the rights of BROKEN cannot be read.
-func desk() *Desk {
-	return &Desk{Agent: "ALPHA", May: func(principal string, right transfer.Authority) error {
+// services are those of an agent where OPS may operate, and where the rights of BROKEN cannot be read.
+func desk() *Services {
+	return &Services{Agent: "ALPHA", May: func(principal string, right transfer.Authority) error {
 		switch {
 		case principal == "BROKEN":
 			return errBroken
@@ -88,7 +88,7 @@ func TestShares(t *testing.T) {
 	for n, share := range []int{500, 250, 125, 63, 31, 16} {
 		owner := string(rune('a' + n))
 		for own := range limit {
-			err := Room(desk(), "monitor", owner, limit, things(nil, all...))
+			err := CheckRoom(desk(), "monitor", owner, limit, things(nil, all...))
 			if own < share && err != nil {
 				t.Fatalf("number %d of user %s: %v", own+1, owner, err)
 			}
@@ -104,7 +104,7 @@ func TestShares(t *testing.T) {
 	}
 	for n := range limit + 1 {
 		owner := fmt.Sprintf("user %d", n)
-		err := Room(desk(), "monitor", owner, limit, things(nil, all...))
+		err := CheckRoom(desk(), "monitor", owner, limit, things(nil, all...))
 		if (err == nil) != (len(all) < limit) {
 			t.Fatalf("%s, with %d of others: %v", owner, len(all), err)
 		}
@@ -112,7 +112,7 @@ func TestShares(t *testing.T) {
 			all = append(all, thing{owner: owner})
 		}
 	}
-	if err := Room(desk(), "monitor", "ann", limit, things(errBroken)); err != errBroken {
+	if err := CheckRoom(desk(), "monitor", "ann", limit, things(errBroken)); err != errBroken {
 		t.Errorf("where not all can be read: %v", err)
 	}
 }

@@ -108,7 +108,7 @@ type Job struct {
 	Deletes     bool                `json:"deletes,omitempty"` // the sources, when they have arrived everywhere
 	Cancelled   *Cancelled          `json:"cancelled,omitempty"`
 	Warning     string              `json:"warning,omitempty"`
-	Tally       Tally               `json:"tally"`
+	Counts      Tally               `json:"tally"`
 	Ended       time.Time           `json:"ended,omitzero"`
 	State       transfer.State      `json:"state"` // running, cancelling, or the final one
 	Code        int                 `json:"result_code"`
@@ -294,8 +294,8 @@ func (d drawer) remove(id transfer.ID) error {
 	return d.Clear("c/" + id.String() + "/")
 }
 
-// Fold is the final state of a job, and its result code, of those of its children.
-func Fold(children []Child, cancelled bool) (transfer.State, int) {
+// FinalState is the final state of a job, and its result code, of those of its children.
+func FinalState(children []Child, cancelled bool) (transfer.State, int) {
 	whole, some, stopped, code := 0, 0, 0, -1
 	for n := range children {
 		c := &children[n]

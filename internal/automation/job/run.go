@@ -22,7 +22,7 @@ const (
 	retry     = time.Second
 )
 
-// submitMost is the number of children of a job that are submitted before other jobs have their turn.
+// submitMost is the number of children of a job that are submitted before those of other jobs.
 const submitMost = 64
 
 // A run is a job that has not ended.
@@ -33,10 +33,10 @@ type run struct {
 }
 
 // begin forgets the state of an earlier run of the agent.
-func (k *keeper) begin() { k.running, k.pause = map[transfer.ID]*run{}, 0 }
+func (k *jobDuty) begin() { k.running, k.pause = map[transfer.ID]*run{}, 0 }
 
 // look does the steps of all jobs that are due, and returns the time until it is to be called again.
-func (k *keeper) look(ctx context.Context) (again time.Duration) {
+func (k *jobDuty) look(ctx context.Context) (again time.Duration) {
 	if err := k.read(); err != nil {
 		k.Log.Error("cannot read jobs", "error", err)
 		return retry
@@ -64,10 +64,10 @@ func (k *keeper) look(ctx context.Context) (again time.Duration) {
 	return k.pause
 }
 
-// read takes in the jobs that were made, forgets those that have ended, and now and then tidies up.
-func (k *keeper) read() error {
+// read takes in the jobs that were made, forgets those that have ended, and now and then removes old ones.
+func (k *jobDuty) read() error {
 	now := k.Clock.Now()
-	if now.Sub(k.tidied) >= lookIdle || now.Before(k.tidied) {
+	if now.Sub(k.cleaned) >= lookIdle || now.Before(k.cleaned) {
 		any := false // an agent without jobs writes nothing
 		err := k.Ledger.View(func(t *ledger.Tx) error {
 			for range drawerOf(t).All("j/", "") {
@@ -77,12 +77,12 @@ func (k *keeper) read() error {
 			return nil
 		})
 		if err == nil && any {
-			err = k.Ledger.Update(func(t *ledger.Tx) error { return drawerOf(t).tidy(now, 0, k.kept) })
+			err = k.Ledger.Update(func(t *ledger.Tx) error { return drawerOf(t).removeOld(now, 0, k.kept) })
 		}
 		if err != nil {
 			return err
 		}
-		k.tidied = now
+		k.cleaned = now
 	}
 	return k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
@@ -106,7 +106,7 @@ func (k *keeper) read() error {
 }
 
 // job is a job of the ledger, as it stands now.
-func (k *keeper) job(id transfer.ID) (j *Job, q *transfer.Request, err error) {
+func (k *jobDuty) job(id transfer.ID) (j *Job, q *transfer.Request, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		if j, err = d.Load(id.String()); err == nil && j == nil {
@@ -121,7 +121,7 @@ func (k *keeper) job(id transfer.ID) (j *Job, q *transfer.Request, err error) {
 }
 
 // step does the step of one job that is due. room says whether the agent takes transfers.
-func (k *keeper) step(ctx context.Context, id transfer.ID, r *run, room *bool) (moved bool, err error) {
+func (k *jobDuty) step(ctx context.Context, id transfer.ID, r *run, room *bool) (moved bool, err error) {
 	j, q, err := k.job(id)
 	if err != nil {
 		return false, err
@@ -158,7 +158,7 @@ func (k *keeper) step(ctx context.Context, id transfer.ID, r *run, room *bool) (
 }
 
 // follow takes in how the transfer of a child stands, and cancels it where the job is cancelled.
-func (k *keeper) follow(j *Job, r *run, c *Child) error {
+func (k *jobDuty) follow(j *Job, r *run, c *Child) error {
 	p, err := k.Status(c.Transfer)
 	switch {
 	case transfer.KindOf(err) == transfer.KindNotFound:
@@ -172,7 +172,7 @@ func (k *keeper) follow(j *Job, r *run, c *Child) error {
 	}
 	r.accepted[c.N] = true
 	if p.State.Final() {
-		c.take(p)
+		c.update(p)
 		return nil
 	}
 	if j.Cancelled == nil || r.told[c.N] {
@@ -199,7 +199,7 @@ func (c *Child) end(now time.Time, state transfer.State, why *transfer.Error) {
 }
 
 // submit submits a child, where the job was not cancelled meanwhile, and ends it where the agent refuses it for good.
-func (k *keeper) submit(q *transfer.Request, j *Job, r *run, c *Child, room *bool) error {
+func (k *jobDuty) submit(q *transfer.Request, j *Job, r *run, c *Child, room *bool) error {
 	now, _, err := k.job(j.ID)
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (k *keeper) submit(q *transfer.Request, j *Job, r *run, c *Child, room *boo
 
 // redate gives a child another ID. The clock was put back, and the agent has refused the ID as one from the future. The
 // agent refuses only an unknown ID so.
-func (k *keeper) redate(id transfer.ID, c *Child) error {
+func (k *jobDuty) redate(id transfer.ID, c *Child) error {
 	fresh := *c
 	fresh.Transfer = transfer.NewID(k.Clock.Now())
 	err := k.Ledger.Update(func(t *ledger.Tx) error { return drawerOf(t).putChild(id, &fresh) })
@@ -238,7 +238,7 @@ func (k *keeper) redate(id transfer.ID, c *Child) error {
 }
 
 // settle writes down how children have ended, and with the last of them the job.
-func (k *keeper) settle(id transfer.ID, q *transfer.Request, r *run, ended []*Child) error {
+func (k *jobDuty) settle(id transfer.ID, q *transfer.Request, r *run, ended []*Child) error {
 	if len(ended) == 0 {
 		return nil
 	}
@@ -253,14 +253,14 @@ func (k *keeper) settle(id transfer.ID, q *transfer.Request, r *run, ended []*Ch
 			if err := d.putChild(j.ID, c); err != nil {
 				return err
 			}
-			j.Tally.add(c)
+			j.Counts.add(c)
 			if c.State == transfer.Failed && !r.accepted[c.N] {
 				if err := k.noteRefused(t, j, q, c); err != nil {
 					return err
 				}
 			}
 		}
-		if j.Tally.Ended == j.Children {
+		if j.Counts.Ended == j.Children {
 			if err := k.end(t, d, j); err != nil {
 				return err
 			}
@@ -282,7 +282,7 @@ func (y *Tally) add(c *Child) {
 }
 
 // noteRefused puts a child on record that the agent has not taken.
-func (k *keeper) noteRefused(t *ledger.Tx, j *Job, q *transfer.Request, c *Child) error {
+func (k *jobDuty) noteRefused(t *ledger.Tx, j *Job, q *transfer.Request, c *Child) error {
 	k.Log.Warn("transfer of a job refused", "job", j.ID, "transfer", c.Transfer, "error", c.Reason)
 	return k.note(t, j, audit.Record{Event: audit.Failed, Transfer: c.Transfer, Destination: c.Destination, Originator: &j.Originator, Principal: j.Principal,
 		Meta: map[string]string{MetaName: j.ID.String()}, Request: audit.FactsOf(childOf(q, c, j.Children)), State: c.State, Code: c.Code, Error: c.Reason,
@@ -290,24 +290,24 @@ func (k *keeper) noteRefused(t *ledger.Tx, j *Job, q *transfer.Request, c *Child
 }
 
 // end ends a job after the end of all its children.
-func (k *keeper) end(t *ledger.Tx, d drawer, j *Job) error {
+func (k *jobDuty) end(t *ledger.Tx, d drawer, j *Job) error {
 	all, err := d.children(j.ID, 0, 0)
 	if err != nil {
 		return err
 	}
-	j.State, j.Code = Fold(all, j.Cancelled != nil)
+	j.State, j.Code = FinalState(all, j.Cancelled != nil)
 	j.Ended = k.Clock.Now().UTC()
 	k.Log.Info("job has ended", "job", j.ID, "state", j.State, "code", j.Code)
 	if err := d.Delete("a/" + j.ID.String()); err != nil {
 		return err
 	}
 	return k.note(t, j, audit.Record{Event: audit.Changed, Principal: j.Principal, Originator: &j.Originator,
-		Text: fmt.Sprintf("the job %s has ended: %s (%d), %d of %d destinations were successful", j.ID, j.State, j.Code, j.Tally.Successful, j.Children)})
+		Text: fmt.Sprintf("the job %s has ended: %s (%d), %d of %d destinations were successful", j.ID, j.State, j.Code, j.Counts.Successful, j.Children)})
 }
 
 // last decides the last child of a job that deletes its sources, once the others have ended. The child has its ID from
 // then on; whether it deletes is written down with it.
-func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
+func (k *jobDuty) last(id transfer.ID, r *run) (decided bool, err error) {
 	c := &r.children[len(r.children)-1]
 	if !c.Transfer.IsZero() || c.State.Final() {
 		return false, nil
@@ -319,7 +319,7 @@ func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 	fresh := *c
 	fresh.Transfer = transfer.NewID(k.Clock.Now())
 	why := ""
-	fresh.Sum, why = everywhere(others)
+	fresh.Sum, why = arrivedEverywhere(others)
 	err = k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		j, err := d.Load(id.String())
@@ -344,9 +344,9 @@ func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 	return true, nil
 }
 
-// everywhere returns the sum of the files, if the same files have arrived at each destination of others. The sources
+// arrivedEverywhere returns the sum of the files, if the same files have arrived at each destination of others. The sources
 // are deleted only under that sum. why is the reason of an empty sum; it is empty where no file has arrived.
-func everywhere(others []Child) (sum, why string) {
+func arrivedEverywhere(others []Child) (sum, why string) {
 	for n := range others {
 		c := &others[n]
 		switch at := c.Dest.On(c.Destination); {

@@ -22,10 +22,10 @@ type sent struct {
 	transfer.Progress
 }
 
-// A world is an agent with a keeper of jobs. Transfers that the agent has accepted are durable.
+// A world is an agent with the duty of jobs. Transfers that the agent has accepted are durable.
 type world struct {
 	*dutytest.Agent
-	k    *keeper
+	k    *jobDuty
 	sent map[transfer.ID]*sent
 
 	answer func(principal string, q *transfer.Request) error // the agent's answer; nil: it accepts
@@ -80,7 +80,7 @@ func (w *world) start() {
 		}
 		return note(t, r)
 	}
-	w.k = newKeeper(d)
+	w.k = newDuty(d)
 	w.k.begin()
 }
 
@@ -146,9 +146,9 @@ func (w *world) end(s *sent, state transfer.State, files int64) {
 	}
 }
 
-// pass has the keeper do the steps that are due; a crash begins another run.
+// pass has the duty do the steps that are due; a crash begins another run.
 func (w *world) pass() {
-	if !dutytest.Outlives(func() { w.k.look(w.T.Context()) }) {
+	if !dutytest.RunsToEnd(func() { w.k.look(w.T.Context()) }) {
 		w.start()
 		return
 	}

@@ -169,8 +169,8 @@ func (d drawer) unfinished() (all []*Call, err error) {
 	return all, err
 }
 
-// tidy makes room for one more call of a principal: it removes the oldest of those that have ended.
-func (k *keeper) tidy(d drawer, principal string) error {
+// makeRoom makes room for one more call of a principal: it removes the oldest of those that have ended.
+func (k *callDuty) makeRoom(d drawer, principal string) error {
 	own, others := 1, 0
 	for _, of := range d.All("a/", "") {
 		if len(of) > 0 && string(of[1:]) == principal {
@@ -179,7 +179,7 @@ func (k *keeper) tidy(d drawer, principal string) error {
 			others++
 		}
 	}
-	if err := duty.CheckShare(&k.Desk, "call", principal, own, others, maxCalls); err != nil {
+	if err := duty.CheckShare(&k.Services, "call", principal, own, others, maxCalls); err != nil {
 		return err
 	}
 	var all []string // the oldest IDs first

@@ -29,7 +29,7 @@ import (
 type world struct {
 	t      testing.TB
 	store  *faulty.MemoryStore
-	k      *keeper
+	k      *callDuty
 	stop   func()
 	run    func(ctx context.Context, id string) (program.Result, error)
 	denied func(principal string) error
@@ -54,8 +54,8 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.k = newKeeper(duty.Desk{Agent: "BETA", Ledger: l, Programs: w, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
-		Holds: func(by word.Origin) error {
+	w.k = newDuty(duty.Services{Agent: "BETA", Ledger: l, Programs: w, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+		CheckKeys: func(by word.Origin) error {
 			if w.anew {
 				return transfer.Errorf(transfer.KindDenied, "%s was enrolled again", by.Principal)
 			}
@@ -377,7 +377,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// The rights that a call needs are checked when it is given, and again when its turn comes.
+// The rights that a call needs are checked when it is given, and again before the program runs.
 func TestRightsAtItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -17,17 +17,17 @@ import (
 // retry is the pause before another try.
 const retry = time.Second
 
-// A crew is the programs that run. It belongs to the goroutine of Run.
-type crew struct {
-	*keeper
+// A runningCalls is the programs that run. It belongs to the goroutine of Run.
+type runningCalls struct {
+	*callDuty
 	running map[transfer.ID]context.CancelCauseFunc
 	over    chan transfer.ID // of programs that run no more
 	wg      sync.WaitGroup
 }
 
 // Run runs the programs of calls until ctx ends.
-func (k *keeper) Run(ctx context.Context) {
-	w := &crew{keeper: k, running: map[transfer.ID]context.CancelCauseFunc{}, over: make(chan transfer.ID)}
+func (k *callDuty) Run(ctx context.Context) {
+	w := &runningCalls{callDuty: k, running: map[transfer.ID]context.CancelCauseFunc{}, over: make(chan transfer.ID)}
 	for err := k.interrupted(); err != nil; err = k.interrupted() {
 		k.Log.Error("cannot read calls", "error", err)
 		if !call.Pause(ctx, k.Clock, retry) {
@@ -55,7 +55,7 @@ func (k *keeper) Run(ctx context.Context) {
 }
 
 // interrupted ends each run that was going when an earlier run of the agent ended. The program's result is unknown.
-func (k *keeper) interrupted() error {
+func (k *callDuty) interrupted() error {
 	all, err := ledger.Read(k.Ledger, func(t *ledger.Tx) ([]*Call, error) { return drawerOf(t).unfinished() })
 	if err != nil || !slices.ContainsFunc(all, func(c *Call) bool { return c.State == transfer.Running }) { // an agent without calls writes nothing
 		return err
@@ -81,7 +81,7 @@ func (k *keeper) interrupted() error {
 
 // look starts the programs that may start, and kills those of cancelled calls. again is the time until there is more to
 // do; 0: until something changes.
-func (w *crew) look(ctx context.Context) (again time.Duration) {
+func (w *runningCalls) look(ctx context.Context) (again time.Duration) {
 	all, err := ledger.Read(w.Ledger, func(t *ledger.Tx) ([]*Call, error) { return drawerOf(t).unfinished() })
 	if err != nil {
 		w.Log.Error("cannot read calls", "error", err)
@@ -107,7 +107,7 @@ func (w *crew) look(ctx context.Context) (again time.Duration) {
 }
 
 // start runs a program in a goroutine.
-func (w *crew) start(ctx context.Context, id transfer.ID) {
+func (w *runningCalls) start(ctx context.Context, id transfer.ID) {
 	ctx, kill := context.WithCancelCause(ctx)
 	w.running[id] = kill
 	w.wg.Go(func() {
@@ -118,7 +118,7 @@ func (w *crew) start(ctx context.Context, id transfer.ID) {
 }
 
 // once runs a program once, and writes down how it ended.
-func (k *keeper) once(ctx context.Context, id transfer.ID) {
+func (k *callDuty) once(ctx context.Context, id transfer.ID) {
 	c, err := k.begin(id)
 	if err != nil {
 		if !transfer.KindOf(err).Waits() {
@@ -129,7 +129,7 @@ func (k *keeper) once(ctx context.Context, id transfer.ID) {
 	if c == nil || err != nil {
 		return
 	}
-	try := &call.Try{Runner: k.Programs, Clock: k.Clock, Log: k.Log.With("call", id), At: transfer.ManagedCall, Program: &c.Program, ID: id, Attempt: c.Attempt, Env: environment(c)}
+	try := &call.Attempt{Runner: k.Programs, Clock: k.Clock, Log: k.Log.With("call", id), At: transfer.ManagedCall, Program: &c.Program, ID: id, Number: c.Attempt, Env: environment(c)}
 	ran, failure, err := try.Run(ctx)
 	if err != nil && !transfer.KindOf(err).Waits() {
 		return // the agent ends; its next run writes the result that is known
@@ -160,14 +160,14 @@ func (k *keeper) once(ctx context.Context, id transfer.ID) {
 
 // begin writes down that a program is about to run. Where it cannot be run any more, that is its end, and there
 // is no call. An error of a kind that waits is why it cannot be run now, which the call says from then on.
-func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
+func (k *callDuty) begin(id transfer.ID) (begun *Call, err error) {
 	c, err := ledger.Read(k.Ledger, func(t *ledger.Tx) (*Call, error) { return drawerOf(t).Load(id.String()) })
 	if c == nil || err != nil {
 		return nil, err
 	}
 	why := k.Ledger.OutboxFull() // there must be room for the record of its end
 	if why == nil {
-		why = k.Holds(c.Origin)
+		why = k.CheckKeys(c.Origin)
 	}
 	if why == nil {
 		why = k.May(c.Principal, transfer.AuthProgram)
@@ -201,7 +201,7 @@ func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
 }
 
 // ended writes down how a run ended, with its audit record.
-func (k *keeper) ended(t *ledger.Tx, c *Call, ran *transfer.Ran, failure *transfer.Error) error {
+func (k *callDuty) ended(t *ledger.Tx, c *Call, ran *transfer.Ran, failure *transfer.Error) error {
 	again := c.settle(k.Clock.Now(), ran, failure)
 	full := *ran
 	full.At, full.Name, full.Args = transfer.ManagedCall, c.Program.Name, c.Program.Args

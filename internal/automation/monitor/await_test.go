@@ -27,7 +27,7 @@ func (b *bench) made(name string) (told bool) {
 	}
 	b.notices.mu.Unlock()
 	for _, r := range all {
-		r.came(filepath.Dir(at), filepath.Base(at), noticeMade)
+		r.handle(filepath.Dir(at), filepath.Base(at), noticeMade)
 	}
 	return len(all) > 0
 }
@@ -64,7 +64,7 @@ func TestDirectoryMadeLater(t *testing.T) {
 			if len(dirs) != 1 || dirs[0] != at {
 				t.Errorf("watched are %q", dirs)
 			}
-			r.came(at, "x", noticeMoved)
+			r.handle(at, "x", noticeMoved)
 		}
 		pass(time.Second)
 		if s := b.sent(); len(s) != 1 {

@@ -39,24 +39,24 @@ func BenchmarkPollOfKnownFiles(b *testing.B) {
 	l, err := ledger.Open(b.TempDir(), ledger.Options{Clock: clock.System})
 	must(err)
 	defer l.Close()
-	m := newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, Place: fs.Place(), Clock: clock.System, Log: slog.New(slog.DiscardHandler),
-		Offer:  func(word.Origin, *transfer.Request) (*transfer.Progress, error) { return &transfer.Progress{}, nil },
-		Permit: func(string) place.Permit { return nil },
-		Holds:  func(word.Origin) error { return nil },
-		May:    func(string, transfer.Authority) error { return nil },
-		Note:   func(*ledger.Tx, audit.Record) error { return nil }}, nil)
+	m := newMonitors(duty.Services{Agent: "ALPHA", Ledger: l, Place: fs.Place(), Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+		Offer:     func(word.Origin, *transfer.Request) (*transfer.Progress, error) { return &transfer.Progress{}, nil },
+		Permit:    func(string) place.Permit { return nil },
+		CheckKeys: func(word.Origin) error { return nil },
+		May:       func(string, transfer.Authority) error { return nil },
+		Note:      func(*ledger.Tx, audit.Record) error { return nil }}, nil)
 	d := files(func(d *Definition) { d.Batch = 1000 })
 	must(l.Update(func(t *ledger.Tx) error {
 		_, err := m.Commands()[CommandCreate].Do(t, duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Create{*d, false}))
 		return err
 	}))
-	r := newRunner(&m.Desk, "M", m.scans, &m.times, nil)
+	r := newRunner(&m.Services, "M", m.scans, &m.times, nil)
 	rec, err := r.book.load()
 	must(err)
 	if rec == nil {
 		b.Fatal("there is no monitor M")
 	}
-	_, err = r.turn(b.Context(), rec)
+	_, err = r.step(b.Context(), rec)
 	must(err)
 	for b.Loop() {
 		_, err = r.poll(b.Context(), rec, false)

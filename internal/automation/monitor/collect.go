@@ -16,7 +16,7 @@ const (
 type collector struct {
 	ctx       context.Context
 	rec       *record
-	book      *book
+	book      *monitorEntries
 	submitter submitter
 	triggers  []*trigger
 	files     int // of the triggers

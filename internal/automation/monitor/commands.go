@@ -77,7 +77,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	case old != nil:
 		err = m.MayChange(who, old.Principal, transfer.AuthMonitor)
 	default:
-		err = duty.Room(&m.Desk, "monitor", who.Principal, maxMonitors, all.From(""))
+		err = duty.CheckRoom(&m.Services, "monitor", who.Principal, maxMonitors, all.From(""))
 	}
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
 	if d.OnQueue() {
 		return nil // its poll checks the right to the queue's name before it reads the queue
 	}
-	from, err := host{&m.Desk, who.Principal}.directories()
+	from, err := host{&m.Services, who.Principal}.directories()
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (m *monitors) find(d drawer, name string, may func(*record) error) (*record
 
 // resume makes a monitor poll again. A monitor of a former holder of the caller's name becomes the caller's.
 func (m *monitors) resume(who duty.Caller, _ drawer, r *record) error {
-	if r.Paused = false; who.Principal == r.Principal && m.Holds(r.Origin) != nil {
+	if r.Paused = false; who.Principal == r.Principal && m.CheckKeys(r.Origin) != nil {
 		r.Origin, r.Originator, r.Request.Originator = who.Origin, who.Originator, who.Originator
 	}
 	return nil

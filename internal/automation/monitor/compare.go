@@ -8,10 +8,10 @@ import (
 )
 
 // A missing file stays in the history for keptGone, so that a share that is empty for a while does not make Ferry send
-// all its files again. The time is halved for each goneMost missing files.
+// all its files again. The time is halved for each goneLimit missing files.
 const (
-	keptGone = 7 * 24 * time.Hour
-	goneMost = 100_000
+	keptGone  = 7 * 24 * time.Hour
+	goneLimit = 100_000
 )
 
 // dropped is the value of gone for an entry to be deleted.
@@ -28,7 +28,7 @@ type comparison struct {
 }
 
 // keepsGone returns the time that missing files stay in the history, by their number at the last poll.
-func keepsGone(gone int) time.Duration { return keptGone >> min(gone/goneMost, 30) }
+func keepsGone(gone int) time.Duration { return keptGone >> min(gone/goneLimit, 30) }
 
 // before returns the history entry of a file. It handles the entries before that as missing files.
 func (c *comparison) before(key string) (*known, error) {

@@ -8,8 +8,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A directoryLook is a poll of a directory.
-type directoryLook struct {
+// A directoryPoll is a poll of a directory.
+type directoryPoll struct {
 	ctx     context.Context
 	poll    *poll
 	match   matcher
@@ -21,13 +21,13 @@ type directoryLook struct {
 
 // notified reports whether a notification makes the next poll come earlier. An early poll does not count for the
 // condition unchanged.
-func (d *directoryLook) notified() bool {
+func (d *directoryPoll) notified() bool {
 	rec := d.poll.rec
 	return d.notices.watcher != nil && !rec.Exact && rec.Condition.Kind != ConditionUnchanged
 }
 
-// look examines the directory.
-func (d *directoryLook) look() (err error) {
+// examine examines the directory.
+func (d *directoryPoll) examine() (err error) {
 	if d.notified() {
 		d.notices.listen(d.match.wants)
 	} else {
@@ -46,7 +46,7 @@ func (d *directoryLook) look() (err error) {
 	return err
 }
 
-func (d *directoryLook) scan() error {
+func (d *directoryPoll) scan() error {
 	rec := d.poll.rec
 	return d.from.Scan(d.ctx, place.ScanRequest{Dir: rec.Dir.Path, Levels: rec.Levels, Want: d.match.wants, Entered: func(real string) {
 		if len(d.dirs) < maxWatched {
@@ -57,7 +57,7 @@ func (d *directoryLook) scan() error {
 
 // await watches the nearest existing directory above the monitor's missing one, and reports whether there is one. A
 // notice of the next directory on the path makes the next poll come earlier.
-func (d *directoryLook) await() bool {
+func (d *directoryPoll) await() bool {
 	for missing, up := "", string(d.poll.rec.Dir.Path); missing != up; {
 		missing, up = up, path.Dir(up)
 		real := ""
@@ -77,7 +77,7 @@ func (d *directoryLook) await() bool {
 }
 
 // found handles a file of the scan.
-func (d *directoryLook) found(f *place.Found) error {
+func (d *directoryPoll) found(f *place.Found) error {
 	p, key := d.poll, fileKey(f.Rel)
 	if f.Err != nil {
 		p.unread(key, f.Err)
@@ -114,7 +114,7 @@ func (d *directoryLook) found(f *place.Found) error {
 // sentBefore reports whether a file that differs only in its time of change has the content that has arrived, so that
 // it is not sent. While its transfer is running, that is unknown, and a later poll checks again. A file that has not
 // arrived is sent.
-func (d *directoryLook) sentBefore(e *known, f *file) (bool, error) {
+func (d *directoryPoll) sentBefore(e *known, f *file) (bool, error) {
 	p := d.poll
 	over, err := p.host.over(e.transfer)
 	if err != nil || !over {

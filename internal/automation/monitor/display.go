@@ -8,8 +8,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Picture is the present state of a monitor.
-type Picture struct {
+// A Snapshot is the present state of a monitor.
+type Snapshot struct {
 	State    string          `json:"state"`
 	Problem  *transfer.Error `json:"problem,omitempty"` // the reason why it cannot do all its work
 	Since    time.Time       `json:"problem_since,omitzero"`
@@ -33,11 +33,11 @@ const (
 // A display has the state of a monitor. The monitor changes it, and questions read it.
 type display struct {
 	mu  sync.Mutex
-	now Picture
+	now Snapshot
 }
 
 // picture returns the state.
-func (d *display) picture() Picture {
+func (d *display) picture() Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now
@@ -51,15 +51,15 @@ func (d *display) waiting(n int) {
 }
 
 // polled sets the results of a complete poll: the fields Polled, Took, Matched, Gone, Skipped, Watched and Settling.
-func (d *display) polled(p Picture) {
+func (d *display) polled(p Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p.State, p.Problem, p.Since, p.Waiting = d.now.State, d.now.Problem, d.now.Since, d.now.Waiting
 	d.now = p
 }
 
-// turned sets the result of a turn that has ended now. It logs the beginning and the end of a problem once each.
-func (d *display) turned(name string, paused bool, err error, now time.Time, log *slog.Logger) {
+// stepEnded sets the result of a step that has ended now. It logs the beginning and the end of a problem once each.
+func (d *display) stepEnded(name string, paused bool, err error, now time.Time, log *slog.Logger) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, problem := d.now.Problem, transfer.AsError(err)

@@ -25,7 +25,7 @@
 // The parts, from the top down:
 //
 //	monitors     the duty: commands, questions, and a runner for each monitor
-//	runner       the turns of one monitor
+//	runner       the steps of one monitor
 //	poll         one read of a directory (directoryLook) or queue (queueLook)
 //	arrivals     the files that are complete and meet the condition
 //	comparison   the history beside the files

@@ -15,20 +15,20 @@ const maxScans = 16
 
 // monitors implements the duty.
 type monitors struct {
-	duty.Desk
+	duty.Services
 	watch func() watcher // nil: directories are only polled
 	scans chan struct{}  // a token for each directory that is being read
-	stir  chan struct{}  // a monitor was made, or a runner has ended
+	wake  chan struct{}  // a monitor was made, or a runner has ended
 	times stamps
 	mu    sync.Mutex
 	all   map[string]*runner
 }
 
 // New returns the duty of one agent.
-func New(desk duty.Desk) (duty.Duty, error) { return newMonitors(desk, newWatcher), nil }
+func New(desk duty.Services) (duty.Duty, error) { return newMonitors(desk, newWatcher), nil }
 
-func newMonitors(desk duty.Desk, watch func() watcher) *monitors {
-	return &monitors{Desk: desk, watch: watch, scans: make(chan struct{}, maxScans), stir: make(chan struct{}, 1), all: map[string]*runner{}}
+func newMonitors(desk duty.Services, watch func() watcher) *monitors {
+	return &monitors{Services: desk, watch: watch, scans: make(chan struct{}, maxScans), wake: make(chan struct{}, 1), all: map[string]*runner{}}
 }
 
 // Commands returns the table in commands.go.
@@ -61,7 +61,7 @@ func (m *monitors) Run(ctx context.Context) {
 			}
 		}
 		select {
-		case <-m.stir:
+		case <-m.wake:
 		case <-ctx.Done():
 			return
 		}
@@ -75,7 +75,7 @@ func (m *monitors) enter(name string, w watcher) *runner {
 	if m.all[name] != nil {
 		return nil
 	}
-	r := newRunner(&m.Desk, name, m.scans, &m.times, w)
+	r := newRunner(&m.Services, name, m.scans, &m.times, w)
 	m.all[name] = r
 	return r
 }
@@ -85,7 +85,7 @@ func (m *monitors) leave(r *runner) {
 	m.mu.Lock()
 	delete(m.all, r.book.name)
 	m.mu.Unlock()
-	wake.Up(m.stir)
+	wake.Up(m.wake)
 }
 
 // changed wakes the runners after a change of a monitor.
@@ -95,7 +95,7 @@ func (m *monitors) changed() {
 	for _, r := range m.all {
 		wake.Up(r.changed)
 	}
-	wake.Up(m.stir)
+	wake.Up(m.wake)
 }
 
 // names returns the names of all monitors.

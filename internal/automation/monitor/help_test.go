@@ -139,7 +139,7 @@ func (b *bench) start() {
 	l, err := ledger.Open(b.dir, ledger.Options{Clock: clock.System, Store: b.fault, Files: faulty.NewMemoryFiles()})
 	b.must(err)
 	b.ledger = l
-	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, Place: b.places(), Status: b.status, Offer: b.submit, Holds: b.holds, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+	b.m = newMonitors(duty.Services{Agent: "ALPHA", Ledger: l, Place: b.places(), Status: b.status, Offer: b.submit, CheckKeys: b.holds, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Permit: func(string) place.Permit {
 			b.mu.Lock()
 			looks, permit := b.looks, b.permit

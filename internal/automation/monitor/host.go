@@ -14,7 +14,7 @@ import (
 // A host gives access to the files and the transfers of the agent, with the rights that a principal has when it is
 // asked.
 type host struct {
-	desk      *duty.Desk
+	desk      *duty.Services
 	principal string
 }
 

@@ -73,9 +73,9 @@ func (l *listener) await(missing, in string) {
 	l.watch([]string{in})
 }
 
-// cameWhole reports whether a file that was just examined was moved to its path and not written to between the move and
+// arrivedComplete reports whether a file that was just examined was moved to its path and not written to between the move and
 // the examination. It first reads the notices of the time before.
-func (l *listener) cameWhole(at string) bool {
+func (l *listener) arrivedComplete(at string) bool {
 	if l.watcher == nil || !l.isMarked(at) {
 		return false
 	}
@@ -102,8 +102,8 @@ func (l *listener) polled(watching bool) {
 	}
 }
 
-// came handles a notice of a name in a directory from the watcher.
-func (l *listener) came(dir, name string, is notice) {
+// handle handles a notice of a name in a directory from the watcher.
+func (l *listener) handle(dir, name string, is notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := path.Join(dir, name)

@@ -68,7 +68,7 @@ func (b *bench) tell(name string, is notice) {
 	n.mu.Unlock()
 	b.must(err)
 	for _, r := range told {
-		r.came(dir, name, is)
+		r.handle(dir, name, is)
 	}
 }
 

@@ -14,12 +14,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-func sample() *setting {
+func sample() *triggerVariables {
 	when := time.Date(2026, 3, 1, 2, 3, 4, 567e6, time.UTC)
 	f := func(name string) file {
 		return file{Found: place.Found{Path: transfer.Path("/srv/out/sub/" + name), Rel: transfer.Path("sub/" + name), Size: 12, Mtime: when.UnixNano()}}
 	}
-	return &setting{agent: "ALPHA", monitor: "M", now: when, files: []file{f("Report.2026.Csv"), f("\xffü.txt")}}
+	return &triggerVariables{agent: "ALPHA", monitor: "M", now: when, files: []file{f("Report.2026.Csv"), f("\xffü.txt")}}
 }
 
 func TestVariables(t *testing.T) {
@@ -63,7 +63,7 @@ func TestVariables(t *testing.T) {
 	if got, err := variable.Expand("${FileName{file=2}}", sample().text); err != nil || got != "%FFü.txt" {
 		t.Errorf("in a text it is %q, %v", got, err)
 	}
-	if _, err := variable.Expand("${FileName}", (&setting{}).bytes); err == nil || !strings.Contains(err.Error(), "nomatch has none") {
+	if _, err := variable.Expand("${FileName}", (&triggerVariables{}).bytes); err == nil || !strings.Contains(err.Error(), "nomatch has none") {
 		t.Errorf("without a file: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ type result struct {
 }
 
 // recorded returns the first page of the triggers to be submitted, and their number.
-func (b *book) recorded() (page []pending, all int, err error) {
+func (b *monitorEntries) recorded() (page []pending, all int, err error) {
 	size := 0
 	err = b.desk.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
@@ -40,7 +40,7 @@ func (b *book) recorded() (page []pending, all int, err error) {
 }
 
 // written stores the results of triggers.
-func (b *book) written(done []result) error {
+func (b *monitorEntries) written(done []result) error {
 	if len(done) == 0 {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (b *book) written(done []result) error {
 }
 
 // writeResult stores the result of one trigger, and changes the counts.
-func (b *book) writeResult(t *ledger.Tx, st *Status, one *result) error {
+func (b *monitorEntries) writeResult(t *ledger.Tx, st *Status, one *result) error {
 	d := drawerOf(t)
 	key := numbered(pendingPrefix(b.name), one.N)
 	if d.Get(key) == nil {

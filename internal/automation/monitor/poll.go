@@ -5,7 +5,7 @@ package monitor
 type poll struct {
 	rec     *record
 	host    host
-	book    *book
+	book    *monitorEntries
 	compare *comparison
 	collect *collector
 	maker   *maker

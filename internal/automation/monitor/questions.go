@@ -36,7 +36,7 @@ type Shown struct {
 	Created    time.Time           `json:"created"`
 	Changed    time.Time           `json:"changed"`
 	Status
-	Picture
+	Snapshot
 	History int `json:"history"` // files in it; -1 in a list
 }
 
@@ -56,7 +56,7 @@ type History struct {
 // Limits of one answer.
 const (
 	listBytes    = 256 << 10
-	historyMost  = 100
+	maxHistory   = 100
 	historyBytes = 256 << 10
 )
 
@@ -127,7 +127,7 @@ func (m *monitors) show(d drawer, to *Listed, r *record, whole bool) error {
 	running := m.all[r.Name]
 	m.mu.Unlock()
 	if s.State = StateWaiting; running != nil {
-		s.Picture = running.display.picture()
+		s.Snapshot = running.display.picture()
 	}
 	if r.Paused {
 		s.State, s.Problem = StatePaused, nil
@@ -159,7 +159,7 @@ func (m *monitors) triggers(who duty.Caller, body json.RawMessage) (any, error) 
 		if ask.Before > 0 {
 			n = min(n, ask.Before-1)
 		}
-		most, size := historyMost, 0
+		most, size := maxHistory, 0
 		if ask.Limit > 0 {
 			most = min(most, ask.Limit)
 		}

@@ -23,10 +23,10 @@ import (
 // transfer of their own, maxRetries times.
 
 // maxRetries is the number of times that messages with failed transfers trigger again: first after a poll interval,
-// then after twice the time for each attempt, at most longestRetry.
+// then after twice the time for each attempt, at most maxRetryPause.
 const (
-	maxRetries   = 10
-	longestRetry = 15 * time.Minute
+	maxRetries    = 10
+	maxRetryPause = 15 * time.Minute
 )
 
 // queues are a place.Source with queues that can be watched.
@@ -34,16 +34,16 @@ type queues interface {
 	Watch(ctx context.Context, of placequeue.Address) (*placequeue.Watch, error)
 }
 
-// A queueLook is a poll of an existing queue.
-type queueLook struct {
+// A queuePoll is a poll of an existing queue.
+type queuePoll struct {
 	ctx   context.Context
 	poll  *poll
 	queue *placequeue.Watch
 	mark  int64
 }
 
-// lookAtQueue examines the queue of a monitor.
-func lookAtQueue(ctx context.Context, p *poll) error {
+// pollQueue examines the queue of a monitor.
+func pollQueue(ctx context.Context, p *poll) error {
 	of, err := placequeue.Of(p.rec.Dir)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func lookAtQueue(ctx context.Context, p *poll) error {
 	if err != nil {
 		return err
 	}
-	q := queueLook{ctx, p, w, markOf(w.Mark)}
+	q := queuePoll{ctx, p, w, markOf(w.Mark)}
 	if p.rec.Condition.Kind == ConditionGroup {
 		return q.groups()
 	}
@@ -71,7 +71,7 @@ func markOf(mark string) int64 {
 }
 
 // groups handles the complete groups.
-func (q queueLook) groups() error {
+func (q queuePoll) groups() error {
 	all, err := q.queue.Complete(q.ctx)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (q queueLook) groups() error {
 }
 
 // new handles the messages that have not triggered.
-func (q queueLook) new(queue transfer.QueueName) error {
+func (q queuePoll) new(queue transfer.QueueName) error {
 	f := file{Found: place.Found{Rel: transfer.Path(queue)}}
 	e, err := q.poll.compare.before(fileKey(f.Rel))
 	if err != nil {
@@ -144,7 +144,7 @@ func (q queueLook) new(queue transfer.QueueName) error {
 }
 
 // triggers makes a trigger of messages.
-func (q queueLook) triggers(f file, a placequeue.Address) error {
+func (q queuePoll) triggers(f file, a placequeue.Address) error {
 	f.Path, f.queue, f.group, f.bytes = placequeue.Plain(a.Path()), a.Queue, a.Group, int64(a.Picked.Bytes)
 	if a.Picked.Last > 0 {
 		f.picked = a.Path()
@@ -156,7 +156,7 @@ func (q queueLook) triggers(f file, a placequeue.Address) error {
 // failedBefore reports whether messages that have triggered must trigger again, because none of their transfer's
 // messages has arrived. It sets f.tries to the number of failures. After the last attempt, it records the messages as
 // refused instead.
-func (q queueLook) failedBefore(e *known, f *file) (due bool, err error) {
+func (q queuePoll) failedBefore(e *known, f *file) (due bool, err error) {
 	if err := q.poll.compare.there(e); err != nil {
 		return false, err
 	}
@@ -172,7 +172,7 @@ func (q queueLook) failedBefore(e *known, f *file) (due bool, err error) {
 	case t.State != transfer.Failed || t.Files > 0:
 		return false, nil
 	}
-	pause := min(time.Duration(q.poll.rec.Poll)<<e.tries, longestRetry)
+	pause := min(time.Duration(q.poll.rec.Poll)<<e.tries, maxRetryPause)
 	f.waits = q.poll.compare.now.Sub(t.Ended) < pause && !q.poll.compare.now.Before(t.Ended) // if the clock was set back, no message waits
 	if f.waits {
 		return false, nil

@@ -276,7 +276,7 @@ func TestQueueRetries(t *testing.T) {
 			b.create(OnQueue(kind, func(d *Definition) { d.Request.Disposition = transfer.DispositionDelete }), false)
 			b.queue.put("g", true)
 			for n := range 11 {
-				pass(longestRetry + time.Minute)
+				pass(maxRetryPause + time.Minute)
 				if n == 10 {
 					b.queue.put("h", true) // which has failed never
 				}
@@ -285,7 +285,7 @@ func TestQueueRetries(t *testing.T) {
 					t.Errorf("%s: the next transfer came at once", kind)
 				}
 			}
-			pass(longestRetry + time.Minute)
+			pass(maxRetryPause + time.Minute)
 			if got := b.tried(); got != 12 {
 				t.Fatalf("%s: %d transfers were tried", kind, got)
 			}
@@ -420,7 +420,7 @@ func TestQueueModel(t *testing.T) {
 					}
 				}
 				for range 4 {
-					pass(longestRetry + time.Minute)
+					pass(maxRetryPause + time.Minute)
 					note(b.carry(removes, transfer.Successful))
 				}
 				for n := range want {

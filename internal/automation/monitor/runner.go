@@ -11,7 +11,7 @@ import (
 
 // A runner does the polls of one monitor.
 type runner struct {
-	book    *book
+	book    *monitorEntries
 	scans   chan struct{} // a token for each directory that is being read
 	stamps  *stamps
 	notices *listener
@@ -20,13 +20,13 @@ type runner struct {
 	display display
 }
 
-func newRunner(desk *duty.Desk, name string, scans chan struct{}, stamps *stamps, w watcher) *runner {
-	return &runner{book: &book{desk, name}, scans: scans, stamps: stamps, notices: newListener(w), changed: make(chan struct{}, 1), display: display{now: Picture{State: StateWatching}}}
+func newRunner(desk *duty.Services, name string, scans chan struct{}, stamps *stamps, w watcher) *runner {
+	return &runner{book: &monitorEntries{desk, name}, scans: scans, stamps: stamps, notices: newListener(w), changed: make(chan struct{}, 1), display: display{now: Snapshot{State: StateWatching}}}
 }
 
 const (
-	again    = time.Second           // pause before a waiting trigger is tried again
-	leastGap = 20 * time.Millisecond // between polls, even if files arrive more often
+	retryPause = time.Second           // pause before a waiting trigger is tried again
+	minGap     = 20 * time.Millisecond // between polls, even if files arrive more often
 )
 
 // run polls until the monitor is removed, or ctx ends.
@@ -39,54 +39,54 @@ func (r *runner) run(ctx context.Context) {
 			return
 		}
 		began := desk.Clock.Now()
-		pause := again
+		pause := retryPause
 		if err == nil {
-			pause, err = r.turn(ctx, rec)
+			pause, err = r.step(ctx, rec)
 		}
 		if errors.Is(err, errChanged) || ctx.Err() != nil {
 			continue
 		}
-		r.display.turned(r.book.name, rec != nil && rec.Paused, err, desk.Clock.Now(), desk.Log)
-		r.rest(ctx, rec, pause, max(leastGap, 2*desk.Clock.Now().Sub(began)))
+		r.display.stepEnded(r.book.name, rec != nil && rec.Paused, err, desk.Clock.Now(), desk.Log)
+		r.rest(ctx, rec, pause, max(minGap, 2*desk.Clock.Now().Sub(began)))
 	}
 }
 
-// turn does the work that is due, and returns the time until the next turn. The error is the reason why it could not do
+// step does the work that is due, and returns the time until the next step. The error is the reason why it could not do
 // all.
-func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, err error) {
+func (r *runner) step(ctx context.Context, rec *record) (pause time.Duration, err error) {
 	desk, poll := r.book.desk, time.Duration(rec.Poll)
 	if rec.Paused {
 		r.notices.listen(nil)
 		return MaxPoll, nil
 	}
-	if err := desk.Holds(rec.Origin); err != nil {
+	if err := desk.CheckKeys(rec.Origin); err != nil {
 		r.notices.listen(nil)
 		return MaxPoll, err
 	}
 	for _, right := range []transfer.Authority{transfer.AuthMonitor, transfer.AuthSource} {
 		if err := desk.May(rec.Principal, right); err != nil {
-			return max(poll, again), err
+			return max(poll, retryPause), err
 		}
 	}
 	if err := r.submitter().drain(ctx, rec); err != nil {
-		return again, err
+		return retryPause, err
 	}
 	held, err := r.holds(rec)
 	if err != nil {
-		return again, err
+		return retryPause, err
 	}
 	if held && !r.due(poll) {
-		return again, nil
+		return retryPause, nil
 	}
 	began := desk.Clock.Now()
 	next, err := r.poll(ctx, rec, held)
 	switch {
 	case rec.Exact:
-		return max(poll-desk.Clock.Now().Sub(began), leastGap), err
+		return max(poll-desk.Clock.Now().Sub(began), minGap), err
 	case transfer.KindOf(err).Waits(), held:
-		poll = min(poll, again)
+		poll = min(poll, retryPause)
 	case next > 0:
-		poll = max(min(poll, next), leastGap, 2*desk.Clock.Now().Sub(began))
+		poll = max(min(poll, next), minGap, 2*desk.Clock.Now().Sub(began))
 	}
 	return poll, err
 }
@@ -128,7 +128,7 @@ func (r *runner) poll(ctx context.Context, rec *record, held bool) (next time.Du
 		maker:   &maker{rec: rec, host: at, now: now, stamps: r.stamps}}
 	if rec.OnQueue() {
 		r.notices.listen(nil)
-		if err := lookAtQueue(ctx, p); err != nil {
+		if err := pollQueue(ctx, p); err != nil {
 			return 0, err
 		}
 		if err := p.finish(); err != nil {
@@ -141,7 +141,7 @@ func (r *runner) poll(ctx context.Context, rec *record, held bool) (next time.Du
 	if err != nil {
 		return 0, err
 	}
-	if err := d.look(); err != nil {
+	if err := d.examine(); err != nil {
 		return 0, err
 	}
 	if err := p.finish(); err != nil {
@@ -152,8 +152,8 @@ func (r *runner) poll(ctx context.Context, rec *record, held bool) (next time.Du
 }
 
 // directory prepares a poll of a directory, and counts it.
-func (r *runner) directory(ctx context.Context, p *poll) (d *directoryLook, err error) {
-	d = &directoryLook{ctx: ctx, poll: p, notices: r.notices}
+func (r *runner) directory(ctx context.Context, p *poll) (d *directoryPoll, err error) {
+	d = &directoryPoll{ctx: ctx, poll: p, notices: r.notices}
 	if d.match, err = p.rec.matcher(); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (r *runner) polled(p *poll, dirs []string, watching bool) {
 		settling = len(r.seen.files)
 	}
 	now := r.book.desk.Clock.Now()
-	r.display.polled(Picture{Polled: now, Took: now.Sub(p.compare.now), Matched: p.matched, Gone: p.compare.gone, Skipped: len(p.compare.unread), Watched: watching, Settling: settling})
+	r.display.polled(Snapshot{Polled: now, Took: now.Sub(p.compare.now), Matched: p.matched, Gone: p.compare.gone, Skipped: len(p.compare.unread), Watched: watching, Settling: settling})
 }
 
 // rest waits until the next poll is due. It returns earlier if the monitor is changed, or if a file has arrived and gap

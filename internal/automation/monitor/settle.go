@@ -22,10 +22,10 @@ type sightings struct {
 // A sighting is a file that stays in one state.
 type sighting struct {
 	identity
-	since time.Time // after the first poll that saw this state
-	same  int64     // polls that saw it again
-	poll  uint64    // the latest poll that has seen it
-	whole bool      // a notification has shown that the file was complete when it got its name
+	since    time.Time // after the first poll that saw this state
+	same     int64     // polls that saw it again
+	poll     uint64    // the latest poll that has seen it
+	complete bool      // a notification has shown that the file was complete when it got its name
 }
 
 // begin counts a poll. It counts for the condition unchanged if an interval has passed since the last poll that
@@ -107,9 +107,9 @@ func (a *arrivals) settled(key string, f *place.Found, is identity) bool {
 	if one == nil {
 		return false
 	}
-	one.whole = one.whole || a.notices.cameWhole(path.Join(f.In, path.Base(string(f.Path))))
+	one.complete = one.complete || a.notices.arrivedComplete(path.Join(f.In, path.Base(string(f.Path))))
 	left := a.wanted - a.now.Sub(one.since)
-	if one.whole || left <= 0 {
+	if one.complete || left <= 0 {
 		return true
 	}
 	if a.next == 0 || left < a.next {

@@ -10,7 +10,7 @@ import (
 
 // A submitter submits the recorded triggers of one monitor.
 type submitter struct {
-	book    *book
+	book    *monitorEntries
 	display *display
 }
 

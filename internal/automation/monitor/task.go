@@ -18,7 +18,7 @@ const MetaName = audit.MonitorMeta
 const TheFile = transfer.Path("${FilePath}")
 
 // request returns the request of a trigger. An error means that the trigger can never be submitted.
-func (d *Definition) request(s *setting, lines []line) (*transfer.Request, error) {
+func (d *Definition) request(s *triggerVariables, lines []line) (*transfer.Request, error) {
 	q := d.Request
 	q.ID, q.Submitted, q.Source = s.transfer, s.now.UTC(), d.Agent
 	if q.Version == 0 {
@@ -47,7 +47,7 @@ func (d *Definition) request(s *setting, lines []line) (*transfer.Request, error
 }
 
 // whole expands the variables in the parts that apply to the whole request.
-func (s *setting) whole(q *transfer.Request) (err error) {
+func (s *triggerVariables) whole(q *transfer.Request) (err error) {
 	if q.Job, err = variable.Expand(q.Job, s.text); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *setting) whole(q *transfer.Request) (err error) {
 }
 
 // each adds the files of the trigger to a request.
-func (s *setting) each(q *transfer.Request, d *Definition) error {
+func (s *triggerVariables) each(q *transfer.Request, d *Definition) error {
 	var items []transfer.RequestItem
 	for n := range s.files {
 		s.at = n
@@ -91,7 +91,7 @@ func (s *setting) each(q *transfer.Request, d *Definition) error {
 }
 
 // items sets the request's own items for the file at s.at.
-func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
+func (s *triggerVariables) items(q *transfer.Request, d *Definition) (err error) {
 	q.Items = nil
 	if q.Dest, err = variable.InLocation(d.Request.Dest, s.path); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (d *Definition) sendsFiles() bool {
 }
 
 // beneath names the files relative to the watched directory: they keep their paths there.
-func (s *setting) beneath(q *transfer.Request, d *Definition) {
+func (s *triggerVariables) beneath(q *transfer.Request, d *Definition) {
 	q.Base = d.Dir.Path
 	for n := range q.Items {
 		q.Items[n].Source = transfer.File(s.files[n].Rel)
@@ -137,7 +137,7 @@ func (d *Definition) checkTask() error {
 	if len(d.Request.Items) == 0 {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", TheFile)
 	}
-	s := &setting{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0), defaults: d.Defaults}
+	s := &triggerVariables{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0), defaults: d.Defaults}
 	for range d.Batch {
 		s.files = append(s.files, d.example()...)
 	}
@@ -150,7 +150,7 @@ func (d *Definition) checkTask() error {
 
 // listed adds the lines of a trigger file to a request: literal paths at the monitor's agent and at the agent of its
 // destination. Roots and rules apply to them as to any other request.
-func (s *setting) listed(q *transfer.Request, d *Definition, lines []line) error {
+func (s *triggerVariables) listed(q *transfer.Request, d *Definition, lines []line) error {
 	base := *q
 	if err := s.items(&base, d); err != nil {
 		return err

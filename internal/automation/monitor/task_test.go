@@ -13,7 +13,7 @@ import (
 func TestDestinationsOfLines(t *testing.T) {
 	for to, want := range map[string]string{"": "a:x b:", ToFile: "line 2 of the trigger file names no destination", ToDirectory: "line 2"} {
 		d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: to} })
-		s := &setting{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
+		s := &triggerVariables{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
 		q, err := d.request(s, []line{{1, "a", "x"}, {2, "b", ""}})
 		got := ""
 		if err == nil {
@@ -28,7 +28,7 @@ func TestDestinationsOfLines(t *testing.T) {
 		}
 	}
 	d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: ToDirectory} })
-	s := &setting{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
+	s := &triggerVariables{agent: "ALPHA", monitor: "M", transfer: transfer.NewID(time.Now()), now: time.Now(), files: []file{{}}}
 	if q, err := d.request(s, []line{{1, "a", "x"}, {2, "b", "y/"}}); err != nil || q.Items[0].Dest != transfer.File("x/") || q.Items[1].Dest != transfer.File("y/") {
 		t.Errorf("to directories: %+v, %v", q, err)
 	}

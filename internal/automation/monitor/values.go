@@ -36,8 +36,8 @@ func (f *file) source() transfer.Location {
 	return transfer.File(f.Path)
 }
 
-// A setting has the values of the variables of one trigger.
-type setting struct {
+// A triggerVariables has the values of the variables of one trigger.
+type triggerVariables struct {
 	agent    transfer.AgentName
 	monitor  string
 	transfer transfer.ID
@@ -58,7 +58,7 @@ const (
 const Variables = "FilePath, FileName, FileSize, SubPath, LastModifiedDate, LastModifiedTime, LastModifiedDateUTC, LastModifiedTimeUTC, CurrentTimeStamp, CurrentTimeStampUTC, AgentName, MonitorName, TransferId, BatchSize; of a queue also QueueName and GroupId"
 
 // bytes returns the value of a variable for a path, unchanged.
-func (s *setting) bytes(name string, forms []string) (string, error) {
+func (s *triggerVariables) bytes(name string, forms []string) (string, error) {
 	f, forms, err := s.numbered(name, forms)
 	if err != nil {
 		return "", err
@@ -100,7 +100,7 @@ func (s *setting) bytes(name string, forms []string) (string, error) {
 
 // path is bytes for a location. Only the values of FilePath, SubPath and times may contain separators. The separators
 // of a time are part of the definition.
-func (s *setting) path(name string, forms []string) (string, error) {
+func (s *triggerVariables) path(name string, forms []string) (string, error) {
 	value, err := s.bytes(name, forms)
 	low := strings.ToLower(name)
 	if _, _, time := s.timeOf(low, &file{}); err == nil && strings.Contains(value, "/") && low != "filepath" && low != "subpath" && !time {
@@ -123,7 +123,7 @@ func (f *file) ofQueue(low string) (value string, ok bool) {
 }
 
 // text is bytes for values that must be UTF-8, such as a job. Other values are escaped, as in logs.
-func (s *setting) text(name string, forms []string) (string, error) {
+func (s *triggerVariables) text(name string, forms []string) (string, error) {
 	v, err := s.bytes(name, forms)
 	if err == nil && !utf8.ValidString(v) {
 		v = transfer.Path(v).String()
@@ -133,7 +133,7 @@ func (s *setting) text(name string, forms []string) (string, error) {
 
 // numbered removes the form {file=N}, which selects a file of a batch: counted from 1, or from the end if it is
 // negative.
-func (s *setting) numbered(name string, forms []string) (f *file, rest []string, err error) {
+func (s *triggerVariables) numbered(name string, forms []string) (f *file, rest []string, err error) {
 	at := s.at
 	for _, form := range forms {
 		text, ok := strings.CutPrefix(form, "file=")
@@ -159,7 +159,7 @@ func (s *setting) numbered(name string, forms []string) (f *file, rest []string,
 }
 
 // timeOf returns the time of a variable, and its default form.
-func (s *setting) timeOf(low string, f *file) (at time.Time, form string, ok bool) {
+func (s *triggerVariables) timeOf(low string, f *file) (at time.Time, form string, ok bool) {
 	base, utc := strings.CutSuffix(low, "utc")
 	switch {
 	case base == "currenttimestamp":

@@ -140,7 +140,7 @@ func (n *inotify) tell(b []byte) {
 		switch {
 		case mask&unix.IN_Q_OVERFLOW != 0:
 			for l := range n.of {
-				l.came("", "", noticeLost)
+				l.handle("", "", noticeLost)
 			}
 			continue
 		case mask&unix.IN_IGNORED != 0:
@@ -156,7 +156,7 @@ func (n *inotify) tell(b []byte) {
 			is = noticeMoved
 		}
 		for l, dir := range n.told[wd] {
-			l.came(dir, name, is)
+			l.handle(dir, name, is)
 		}
 	}
 }

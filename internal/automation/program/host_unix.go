@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// guarded returns the reason why a user other than this one and root could write to a file or directory.
-func guarded(info fs.FileInfo) error {
+// checkWritable returns the reason why a user other than this one and root could write to a file or directory.
+func checkWritable(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid():
@@ -22,11 +22,11 @@ func guarded(info fs.FileInfo) error {
 	return nil
 }
 
-// apart gives a command a process group, which is killed at the end of its context.
-func apart(cmd *exec.Cmd) {
+// setProcessGroup gives a command a process group, which is killed at the end of its context.
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	mortal(cmd.SysProcAttr)
+	endWithParent(cmd.SysProcAttr)
 }
 
 // refuseScript refuses nothing: the kernel, and no shell, takes the arguments.

@@ -11,11 +11,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// guarded checks nothing, because permission bits do not say which users may write here.
-func guarded(fs.FileInfo) error { return nil }
+// checkWritable checks nothing, because permission bits do not say which users may write here.
+func checkWritable(fs.FileInfo) error { return nil }
 
-// apart gives a command a process group; a kill ends the process alone.
-func apart(cmd *exec.Cmd) {
+// setProcessGroup gives a command a process group; a kill ends the process alone.
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 

@@ -6,5 +6,5 @@ import (
 	"syscall"
 )
 
-// mortal does nothing: programs outlive a crash of the agent on this system.
-func mortal(*syscall.SysProcAttr) {}
+// endWithParent does nothing: programs outlive a crash of the agent on this system.
+func endWithParent(*syscall.SysProcAttr) {}

@@ -66,13 +66,13 @@ func Open(path string) (*Dir, error) {
 	case !info.IsDir():
 		return nil, bad(errors.New("it is no directory"))
 	}
-	if err := guarded(info); err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "the directory of programs %s %w", path, err).WithHint(guardHint)
+	if err := checkWritable(info); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the directory of programs %s %w", path, err).WithHint(writableHint)
 	}
 	return &Dir{path: path, real: real}, nil
 }
 
-const guardHint = "make it belong to the agent's user or root, and `chmod go-w` it: whoever can write it could have the agent run anything"
+const writableHint = "make it belong to the agent's user or root, and `chmod go-w` it: whoever can write it could have the agent run anything"
 
 // Path is the directory, links resolved.
 func (d *Dir) Path() string { return d.real }
@@ -84,7 +84,7 @@ func (d *Dir) Find(name string) (file string, err error) {
 	}
 	file, err = filepath.EvalSymlinks(filepath.Join(d.real, filepath.FromSlash(name)))
 	if err != nil {
-		return "", d.bad(name, plain(err)).WithHint("name it as it is in the agent's directory of programs")
+		return "", d.bad(name, withoutPath(err)).WithHint("name it as it is in the agent's directory of programs")
 	}
 	rel, err := filepath.Rel(d.real, file)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -95,10 +95,10 @@ func (d *Dir) Find(name string) (file string, err error) {
 		at = filepath.Join(at, part)
 		info, err := os.Lstat(at)
 		if err != nil {
-			return "", d.bad(name, plain(err))
+			return "", d.bad(name, withoutPath(err))
 		}
-		if err := guarded(info); err != nil {
-			return "", transfer.Errorf(transfer.KindProgram, "the program %s cannot be run: %s %w", name, at, err).WithHint(guardHint)
+		if err := checkWritable(info); err != nil {
+			return "", transfer.Errorf(transfer.KindProgram, "the program %s cannot be run: %s %w", name, at, err).WithHint(writableHint)
 		}
 		if at == file && !info.Mode().IsRegular() {
 			return "", d.bad(name, errors.New("it is no file"))
@@ -111,8 +111,8 @@ func (d *Dir) bad(name string, err error) *transfer.Error {
 	return transfer.Errorf(transfer.KindProgram, "the program %.100s cannot be run: %w", name, err)
 }
 
-// plain returns an error without the path that it names, because callers need not know the directory.
-func plain(err error) error {
+// withoutPath returns an error without the path that it names, because callers need not know the directory.
+func withoutPath(err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {
 		return e.Err
@@ -151,7 +151,7 @@ func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
 	cmd.Dir, cmd.Env = d.real, environment(c.Env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = pipeGrace
-	apart(cmd)
+	setProcessGroup(cmd)
 	err = run(cmd)
 	res := Result{Code: -1}
 	res.Output, res.Cut = out.text()
@@ -172,7 +172,7 @@ func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
 	case transfer.KindOf(err).Waits():
 		return res, err
 	}
-	return res, d.bad(c.Name, plain(err)).WithHint("check that it is executable, and that the interpreter of its first line exists")
+	return res, d.bad(c.Name, withoutPath(err)).WithHint("check that it is executable, and that the interpreter of its first line exists")
 }
 
 func environment(more []string) (env []string) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mortal makes the kernel kill a program when the thread that has started it ends. run keeps that thread.
-func mortal(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+// endWithParent makes the kernel kill a program when the thread that has started it ends. run keeps that thread.
+func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 func run(cmd *exec.Cmd) error {
 	runtime.LockOSThread()

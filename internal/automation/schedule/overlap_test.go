@@ -15,7 +15,7 @@ import (
 func busy(t *testing.T, missed string, overlap bool) *world {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.begins, w.overlap = transfer.Running, overlap
-	w.Must(w.put("ann", "minutes", missed, Words{At: "+1m", Every: "1m"}))
+	w.Must(w.put("ann", "minutes", missed, PlanText{At: "+1m", Every: "1m"}))
 	w.later(time.Minute)
 	w.ranAre("12:01")
 	return w
@@ -54,7 +54,7 @@ func TestOneAtATime(t *testing.T) {
 		for _, state := range []transfer.State{transfer.Successful, transfer.Partial, transfer.Failed, transfer.Cancelled} {
 			w := newWorld(t, "2026-01-01T12:00:00Z")
 			w.begins = transfer.Running
-			w.Must(w.put("ann", "minutes", missed, Words{At: "+1m", Every: "10m"}))
+			w.Must(w.put("ann", "minutes", missed, PlanText{At: "+1m", Every: "10m"}))
 			w.later(time.Minute)
 			w.later(15 * time.Minute)
 			w.ranAre("12:01")
@@ -119,7 +119,7 @@ func TestOneAtATimeWhileTheAgentIsBusy(t *testing.T) {
 		}
 		return nil
 	}
-	w.Must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
+	w.Must(w.put("ann", "minutes", MissedOnce, PlanText{At: "+1m", Every: "1m"}))
 	w.later(2*time.Minute + 30*time.Second)
 	if s := w.show("minutes"); s.Waiting != 1 {
 		t.Errorf("%d wait", s.Waiting)
@@ -132,7 +132,7 @@ func TestOneAtATimeWhileTheAgentIsBusy(t *testing.T) {
 // A schedule that is defined again waits for the transfer of the one before.
 func TestRedefinedWhileATransferIsUnderWay(t *testing.T) {
 	w := busy(t, MissedOnce, false)
-	p, err := Words{At: "+1m", Every: "1m"}.Plan(w.Clock.At, here)
+	p, err := PlanText{At: "+1m", Every: "1m"}.Plan(w.Clock.At, here)
 	w.Must(err)
 	_, err = w.command("ann", CommandPut, Put{Name: "minutes", Plan: p, Missed: MissedOnce, Request: sample(), Redefine: true})
 	w.Must(err)

@@ -15,8 +15,8 @@ const (
 	maxZone  = 64 // bytes of a zone's name
 )
 
-// wallForm is the layout of Plan.Wall.
-const wallForm = "2006-01-02T15:04:05"
+// wallLayout is the layout of Plan.Wall.
+const wallLayout = "2006-01-02T15:04:05"
 
 // A Plan gives the times of a schedule's occurrences. They are numbered from 0.
 //
@@ -57,8 +57,8 @@ func (p Plan) Times() (*Times, error) {
 	if y := p.Until.UTC().Year(); y > 9000 {
 		return nil, transfer.Errorf(transfer.KindUsage, "a schedule cannot end in the year %d", y).WithHint("leave --until out for one that does not end")
 	}
-	if t.wall, err = time.Parse(wallForm, p.Wall); err != nil && p.Every.calendar() {
-		return nil, transfer.Errorf(transfer.KindUsage, "the date and time %.40q of the first day is malformed; write it as %s", p.Wall, wallForm)
+	if t.wall, err = time.Parse(wallLayout, p.Wall); err != nil && p.Every.calendar() {
+		return nil, transfer.Errorf(transfer.KindUsage, "the date and time %.40q of the first day is malformed; write it as %s", p.Wall, wallLayout)
 	}
 	switch {
 	case p.Every.IsZero() && (p.Count != 0 || !p.Until.IsZero()):

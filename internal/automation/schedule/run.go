@@ -16,12 +16,12 @@ import (
 
 // claim claims the occurrences that are due, and returns the time until it is to be called again. changed says that the
 // schedules have changed.
-func (k *keeper) claim(changed bool) (again time.Duration) {
+func (k *scheduleDuty) claim(changed bool) (again time.Duration) {
 	now := k.Clock.Now()
 	if now.Before(k.began) {
 		k.began = now // the clock was put back: the next occurrences are not missed
 	}
-	if changed || k.agenda == nil {
+	if changed || k.dueTimes == nil {
 		if err := k.read(); err != nil {
 			k.Log.Error("cannot read schedules", "error", err)
 			return retry
@@ -29,7 +29,7 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 	}
 
 	due := map[string]bool{} // by name; true: it waits, because a transfer of the schedule is running
-	for name, at := range k.agenda {
+	for name, at := range k.dueTimes {
 		if at.After(now) {
 			continue
 		}
@@ -37,9 +37,9 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 		switch {
 		case err != nil:
 			k.Log.Error("read state of scheduled transfer failed", "schedule", name, "error", err)
-			k.agenda[name] = now.Add(retry)
+			k.dueTimes[name] = now.Add(retry)
 		case wait:
-			k.agenda[name] = now.Add(retry)
+			k.dueTimes[name] = now.Add(retry)
 		default:
 			due[name] = held
 		}
@@ -50,14 +50,14 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 	}
 
 	again = look
-	for _, at := range k.agenda {
+	for _, at := range k.dueTimes {
 		again = min(again, at.Sub(k.Clock.Now()))
 	}
 	return again
 }
 
 // read makes a new agenda.
-func (k *keeper) read() error {
+func (k *scheduleDuty) read() error {
 	agenda := map[string]time.Time{}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
 		for s, err := range drawerOf(t).From("") {
@@ -77,14 +77,14 @@ func (k *keeper) read() error {
 		return nil
 	})
 	if err == nil {
-		k.agenda = agenda
+		k.dueTimes = agenda
 	}
 	return err
 }
 
 // holds reports whether the next occurrence waits, because a transfer of the schedule is claimed or running; known says
 // that this is written down. A transfer that the agent has forgotten has ended.
-func (k *keeper) holds(name string) (held, known bool, err error) {
+func (k *scheduleDuty) holds(name string) (held, known bool, err error) {
 	s, err := ledger.Read(k.Ledger, func(t *ledger.Tx) (*Schedule, error) { return drawerOf(t).Load(name) })
 	switch {
 	case err != nil || s == nil || s.Overlap:
@@ -103,7 +103,7 @@ func (k *keeper) holds(name string) (held, known bool, err error) {
 }
 
 // claimAll claims the occurrences of some schedules that are due, or notes that they wait, in one transaction.
-func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
+func (k *scheduleDuty) claimAll(due map[string]bool, now time.Time) error {
 	if len(due) == 0 {
 		return nil
 	}
@@ -134,9 +134,9 @@ func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 	failpoint.Hit("schedule.after_claim")
 	for name := range due {
 		if at, ok := next[name]; ok {
-			k.agenda[name] = at
+			k.dueTimes[name] = at
 		} else {
-			delete(k.agenda, name)
+			delete(k.dueTimes, name)
 		}
 	}
 	wake.Up(k.claimed)
@@ -145,7 +145,7 @@ func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 
 // claimOf passes the due occurrences of a schedule, with a claim for each that is to be submitted. It returns the time
 // of the next one. Where the schedule is held it notes that the next one waits.
-func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now time.Time) (next time.Time, err error) {
+func (k *scheduleDuty) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now time.Time) (next time.Time, err error) {
 	times, err := s.Plan.Times()
 	if err != nil {
 		return next, err
@@ -189,7 +189,7 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now tim
 
 // inTime returns the first of the occurrences from first to end that is submitted. Without overlap one is submitted at
 // most. Several are due together where the transfer before was running, or the agent was down.
-func (k *keeper) inTime(s *Schedule, times *Times, first, end int64, now time.Time) (from int64) {
+func (k *scheduleDuty) inTime(s *Schedule, times *Times, first, end int64, now time.Time) (from int64) {
 	from = end
 	switch one := end-first == 1; {
 	case !s.Overlap && one && !s.Held.IsZero():
@@ -209,7 +209,7 @@ func (k *keeper) inTime(s *Schedule, times *Times, first, end int64, now time.Ti
 }
 
 // miss records a range of occurrences as missed.
-func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, now time.Time) error {
+func (k *scheduleDuty) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, now time.Time) error {
 	at, _ := times.At(from)
 	s.remember(Past{N: from, At: at, Missed: to - from, Done: now.UTC()})
 	why := "missed"
@@ -225,7 +225,7 @@ const submitPage = 256 // claims that are read at once
 
 // submit submits the claimed occurrences, and returns the time until it is to be called again. While the agent is busy
 // or its disk is full, all of them wait. Otherwise one that cannot be submitted keeps no others.
-func (k *keeper) submit(ctx context.Context) (again time.Duration) {
+func (k *scheduleDuty) submit(ctx context.Context) (again time.Duration) {
 	again = look
 	for after := ""; ; {
 		page, err := k.page(after)
@@ -255,7 +255,7 @@ func (k *keeper) submit(ctx context.Context) (again time.Duration) {
 }
 
 // page reads the claims that come after a key.
-func (k *keeper) page(after string) (page []*Claim, err error) {
+func (k *scheduleDuty) page(after string) (page []*Claim, err error) {
 	err = k.Ledger.View(func(t *ledger.Tx) error {
 		for c, err := range drawerOf(t).claims(after) {
 			if err != nil || len(page) == submitPage {
@@ -270,7 +270,7 @@ func (k *keeper) page(after string) (page []*Claim, err error) {
 
 // submitOne submits a claim, and settles it where that is decided. An error says that it is to
 // be tried again.
-func (k *keeper) submitOne(c *Claim) error {
+func (k *scheduleDuty) submitOne(c *Claim) error {
 	var q *transfer.Request
 	var by word.Origin
 	err := k.Ledger.View(func(t *ledger.Tx) error {
@@ -301,7 +301,7 @@ func (k *keeper) submitOne(c *Claim) error {
 
 // redate gives a claim another ID. The clock was put back, and the agent has refused the ID as one from the future. The
 // agent refuses only an unknown ID so.
-func (k *keeper) redate(c *Claim, why error) error {
+func (k *scheduleDuty) redate(c *Claim, why error) error {
 	err := k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		if s, err := d.of(c); s == nil || err != nil {
@@ -318,7 +318,7 @@ func (k *keeper) redate(c *Claim, why error) error {
 }
 
 // settle writes down the result of a claim.
-func (k *keeper) settle(c *Claim, q *transfer.Request, refused *transfer.Error) error {
+func (k *scheduleDuty) settle(c *Claim, q *transfer.Request, refused *transfer.Error) error {
 	return k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		s, err := d.of(c)

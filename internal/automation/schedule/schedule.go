@@ -36,7 +36,7 @@ const (
 	MaxSchedules = 1000 // of an agent
 	MaxPut       = 120 << 10
 	maxWaiting   = 100 // occurrences of a schedule that are claimed and not submitted
-	maxPast      = 10  // occurrences that a schedule remembers
+	maxResults   = 10  // occurrences that a schedule remembers
 	maxReason    = 512 // bytes of the reason of a refusal
 	listPage     = 200
 )
@@ -52,7 +52,7 @@ const (
 type Put struct {
 	Name     string           `json:"name"`
 	Plan     Plan             `json:"plan,omitzero"`
-	Words    *Words           `json:"words,omitempty"` // in place of Plan: the agent makes it of them, in its own zone where they name none
+	PlanText *PlanText        `json:"words,omitempty"` // in place of Plan: the agent makes it of them, in its own zone where they name none
 	Missed   string           `json:"missed"`
 	Overlap  bool             `json:"overlap,omitempty"` // an occurrence does not wait for the end of the transfer before
 	Request  transfer.Request `json:"request"`           // its ID has no meaning
@@ -89,7 +89,7 @@ type Schedule struct {
 	Job         string              `json:"job,omitempty"`
 	Done        int64               `json:"done"`                   // occurrences that are claimed or missed: the number of the next one
 	Ended       time.Time           `json:"ended,omitzero"`         // there is no next one
-	Past        []Past              `json:"past,omitempty"`         // the last ones, newest last
+	Results     []Past              `json:"past,omitempty"`         // the last ones, newest last
 	Next        time.Time           `json:"next,omitzero"`          // when it is shown: the time of the next one
 	Waiting     int                 `json:"waiting"`                // claimed, and not submitted yet
 	Last        transfer.ID         `json:"last_transfer,omitzero"` // the transfer that was submitted last
@@ -137,7 +137,7 @@ func ParsePut(data []byte) (*Put, error) {
 	if p.Missed != MissedOnce && p.Missed != MissedSkip {
 		return nil, transfer.Errorf(transfer.KindUsage, "--missed %.40q is unknown; it is one of %s, %s", p.Missed, MissedOnce, MissedSkip)
 	}
-	if p.Words == nil {
+	if p.PlanText == nil {
 		if _, err := p.Plan.Times(); err != nil {
 			return nil, err
 		}
@@ -150,10 +150,10 @@ func ParsePut(data []byte) (*Put, error) {
 	return p, cmp.Or(p.Request.Check(), variable.CheckPrograms(&p.Request))
 }
 
-// due is the plan of the words of a Put, for an agent that is asked at a time.
-func (p *Put) due(asked time.Time) (err error) {
-	if p.Words != nil {
-		p.Plan, err = p.Words.Plan(asked, ZoneOfHost)
+// makePlan is the plan of the words of a Put, for an agent that is asked at a time.
+func (p *Put) makePlan(asked time.Time) (err error) {
+	if p.PlanText != nil {
+		p.Plan, err = p.PlanText.Plan(asked, ZoneOfHost)
 	}
 	return err
 }
@@ -216,8 +216,8 @@ func (s *Schedule) remember(p Past) {
 	if p.Error != nil {
 		p.Error = &transfer.Error{Kind: p.Error.Kind, Text: cut(p.Error.Text), Hint: cut(p.Error.Hint)}
 	}
-	s.Past = append(s.Past, p)
-	s.Past = s.Past[max(0, len(s.Past)-maxPast):]
+	s.Results = append(s.Results, p)
+	s.Results = s.Results[max(0, len(s.Results)-maxResults):]
 }
 
 func cut(s string) string { return s[:min(len(s), maxReason)] }

@@ -98,8 +98,8 @@ func (i *Interval) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Words are a plan in the words of a user.
-type Words struct {
+// PlanText are a plan in the words of a user.
+type PlanText struct {
 	At    string `json:"at"`              // +DURATION, hh:mm, a date and time with or without a zone of its own
 	Every string `json:"every,omitempty"` // an interval; none: once
 	Until string `json:"until,omitempty"` // as At
@@ -108,7 +108,7 @@ type Words struct {
 }
 
 // Plan reads the words at a time. here returns the zone of the host, where one is needed.
-func (w Words) Plan(now time.Time, here func() (string, error)) (p Plan, err error) {
+func (w PlanText) Plan(now time.Time, here func() (string, error)) (p Plan, err error) {
 	if w.Every != "" {
 		if p.Every, err = ParseInterval(w.Every); err != nil {
 			return p, err
@@ -147,7 +147,7 @@ func (w Words) Plan(now time.Time, here func() (string, error)) (p Plan, err err
 }
 
 // The forms of a date and time without a zone.
-var localForms = []string{"2006-01-02T15:04", wallForm}
+var localLayouts = []string{"2006-01-02T15:04", wallLayout}
 
 // local reports whether a time names no zone.
 func local(s string) bool {
@@ -166,7 +166,7 @@ func moment(flag, s string, now, after time.Time, zone *time.Location) (at time.
 			return at, "", transfer.Errorf(transfer.KindUsage, "%s %q is malformed", flag, s).WithHint("write a time from now on as +90s, +15m or +24h")
 		}
 		at = now.Add(pause + time.Second - 1).Truncate(time.Second).UTC()
-		return at, at.In(zone).Format(wallForm), nil
+		return at, at.In(zone).Format(wallLayout), nil
 	}
 	for _, form := range []string{"15:04", "15:04:05"} {
 		clock, err := time.Parse(form, s)
@@ -177,15 +177,15 @@ func moment(flag, s string, now, after time.Time, zone *time.Location) (at time.
 		for days := range 3 { // a day may lack the time that is meant, or have it behind it
 			w := time.Date(y, m, d+days, clock.Hour(), clock.Minute(), clock.Second(), 0, time.UTC)
 			if at = resolve(w, zone); at.After(after) {
-				wall = w.Format(wallForm)
+				wall = w.Format(wallLayout)
 				break
 			}
 		}
 		return at, wall, nil
 	}
-	for _, form := range localForms {
+	for _, form := range localLayouts {
 		if w, err := time.Parse(form, s); err == nil {
-			return resolve(w, zone), w.Format(wallForm), nil
+			return resolve(w, zone), w.Format(wallLayout), nil
 		}
 	}
 	if at, err = time.Parse(time.RFC3339, s); err != nil {
@@ -193,12 +193,12 @@ func moment(flag, s string, now, after time.Time, zone *time.Location) (at time.
 			WithHint("write it as +2h, 17:30, 2026-11-30T17:30 or 2026-11-30T17:30:00+01:00")
 	}
 	at = at.UTC()
-	return at, at.In(zone).Format(wallForm), nil
+	return at, at.In(zone).Format(wallLayout), nil
 }
 
 // IsLocal reports whether a text is a time of day, or a date and time without a zone.
 func IsLocal(s string) bool {
-	for _, form := range append([]string{"15:04", "15:04:05"}, localForms...) {
+	for _, form := range append([]string{"15:04", "15:04:05"}, localLayouts...) {
 		if _, err := time.Parse(form, s); err == nil {
 			return true
 		}

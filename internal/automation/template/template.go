@@ -34,11 +34,11 @@ const version = 2
 
 // A Template is a request with parameters. As a file it has no Made, Origin and Originator.
 type Template struct {
-	V       int              `json:"v"`
-	Name    string           `json:"name"`
-	Params  []Param          `json:"params,omitempty"`
-	Request transfer.Request `json:"request"`            // it has no ID
-	Later   *Later           `json:"schedule,omitempty"` // nil: a transfer from it begins at once
+	V        int              `json:"v"`
+	Name     string           `json:"name"`
+	Params   []Param          `json:"params,omitempty"`
+	Request  transfer.Request `json:"request"`            // it has no ID
+	Schedule *Later           `json:"schedule,omitempty"` // nil: a transfer from it begins at once
 
 	word.Origin                      // of the command that has made it
 	Originator  *transfer.Originator `json:"originator,omitempty"`
@@ -160,7 +160,7 @@ func (t *Template) Check() error {
 			return transfer.Errorf(transfer.KindUsage, "template %s uses ${%s}, and has no such parameter", t.Name, name)
 		}
 	}
-	if err := t.Later.check(t.Name); err != nil {
+	if err := t.Schedule.check(t.Name); err != nil {
 		return err
 	}
 	if t.Request.Rest != nil || t.Request.Retry != nil {
@@ -190,7 +190,7 @@ func (t *Template) Export() ([]byte, error) {
 		Params  []Param                    `json:"params,omitempty"`
 		Request map[string]json.RawMessage `json:"request"`
 		Later   *Later                     `json:"schedule,omitempty"`
-	}{t.V, t.Name, t.Params, of, t.Later}, "", "  ")
+	}{t.V, t.Name, t.Params, of, t.Schedule}, "", "  ")
 }
 
 func checkValue(name, value string) error {

@@ -90,7 +90,7 @@ func TestArgumentsOfPrograms(t *testing.T) {
 // An exported template is read as the same template, with any bytes in its paths.
 func TestExport(t *testing.T) {
 	one := made(t)
-	one.Principal, one.Made, one.Later = "ann", time.Now(), &Later{At: "22:30", Every: "1d", Count: 3, Zone: "UTC"}
+	one.Principal, one.Made, one.Schedule = "ann", time.Now(), &Later{At: "22:30", Every: "1d", Count: 3, Zone: "UTC"}
 	text, err := one.Export()
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +99,8 @@ func TestExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if two.Later == nil || *two.Later != *one.Later {
-		t.Errorf("the schedule is %+v", two.Later)
+	if two.Schedule == nil || *two.Schedule != *one.Schedule {
+		t.Errorf("the schedule is %+v", two.Schedule)
 	}
 	if two.Principal != "" || !two.Made.IsZero() || strings.Contains(string(text), "submitted") {
 		t.Errorf("exported is %s", text)
@@ -202,7 +202,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A world is an agent with a shelf.
+// A world is an agent with the duty of templates.
 type world struct {
 	*dutytest.Agent
 	shelf duty.Duty

@@ -311,8 +311,8 @@ func (q *auditQuery) verifyFiles(cmd *cobra.Command, log *audit.Log) (*audit.Rep
 		return nil, err
 	}
 	var found audit.Report
-	kept := heard.Hear(&found)
-	heard.Same(log, &found)
+	kept := heard.Compare(&found)
+	heard.CheckSameLog(log, &found)
 	r, err := log.VerifySigned(ctx, heard.Roots, kept...)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func OneBox(cmd *cobra.Command, f *request.Flags, q *transfer.Request, streams m
 func InBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b *onebox.Box) error) error {
 	home, err := member.StateDir()
 	if err == nil {
-		err = keyfile.Own(home)
+		err = keyfile.CheckNotForeign(home)
 	}
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func InBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
-	b, err := onebox.New(onebox.Config{Home: home, Root: rootOfHost(), Records: string(here), Version: output.Version, Log: log,
+	b, err := onebox.New(onebox.Config{StateHome: home, Root: rootOfHost(), Records: string(here), Version: output.Version, Log: log,
 		Started: func(a *agent.Agent) { process.Watch(ctx, end, a) },
 		Share: func(agents []agent.Config, manager bool) error {
 			_, err := process.ShareFiles(agents, manager)
@@ -81,7 +81,7 @@ func InBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b
 	}
 	defer b.Close()
 
-	process.CollectLess(process.SlackOfOthers)
+	process.SetSlack(process.SlackOfOthers)
 	return run(ctx, b)
 }
 

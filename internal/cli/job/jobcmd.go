@@ -51,8 +51,8 @@ func newJobLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, job.AskList, job.Page{}, func(at client.AtAgent, l *job.Listed, row output.Row) (next any) {
 				for n := range l.Jobs {
 					j := &l.Jobs[n]
-					row(jobLine{"job", j}, j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Tally.Ended, j.Children), fmt.Sprint(j.Tally.Successful),
-						fmt.Sprint(j.Tally.Files), fmt.Sprint(j.Tally.Failed), transfer.FormatBytes(j.Tally.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal))
+					row(jobLine{"job", j}, j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Counts.Ended, j.Children), fmt.Sprint(j.Counts.Successful),
+						fmt.Sprint(j.Counts.Files), fmt.Sprint(j.Counts.Failed), transfer.FormatBytes(j.Counts.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal))
 					if l.More {
 						next = job.Page{After: j.ID}
 					}
@@ -110,7 +110,7 @@ func showJob(cmd *cobra.Command, s *job.Shown) {
 		rows = append(rows, []string{"retry of", s.RetryOf.String()})
 	}
 	rows = append(rows, [][]string{{"agent", string(s.Source)}, {"owner", output.Person(s.Principal)}, {"originator", output.Printable(s.Originator.String())},
-		{"made", output.Stamp(s.Made)}, {"ended", output.Stamp(s.Ended)}, {"destinations", fmt.Sprintf("%d; %d have ended, %d successful", s.Children, s.Tally.Ended, s.Tally.Successful)}}...)
+		{"made", output.Stamp(s.Made)}, {"ended", output.Stamp(s.Ended)}, {"destinations", fmt.Sprintf("%d; %d have ended, %d successful", s.Children, s.Counts.Ended, s.Counts.Successful)}}...)
 	if s.Cancelled != nil {
 		rows = append(rows, []string{"cancelled by", output.Person(s.Cancelled.Principal) + ", " + output.Stamp(s.Cancelled.At)})
 	}

@@ -336,7 +336,7 @@ func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 
 func summaryOfJob(s *job.Shown, state transfer.State, code int) jobSummary {
 	j := jobSummary{Warning: s.Warning, Children: s.Of, Summary: transfer.Summary{MessageType: "summary", ID: s.ID, State: state, ResultCode: code,
-		Files: s.Tally.Files, FilesFailed: s.Tally.Failed, FilesSkipped: s.Tally.Skipped, Bytes: s.Tally.Bytes, Warnings: s.Tally.Warnings, Seconds: secondsOf(s)}}
+		Files: s.Counts.Files, FilesFailed: s.Counts.Failed, FilesSkipped: s.Counts.Skipped, Bytes: s.Counts.Bytes, Warnings: s.Counts.Warnings, Seconds: secondsOf(s)}}
 	for n := range s.Of {
 		c := &s.Of[n]
 		j.Directories += c.Dirs
@@ -356,13 +356,13 @@ func secondsOf(s *job.Shown) float64 {
 
 // jobLineOf is the end of a job in a sentence.
 func jobLineOf(s *job.Shown, state transfer.State) string {
-	line := fmt.Sprintf("%s %s: %d of %s, %s, %s in %.2f s", s.ID, state, s.Tally.Successful, output.Plural(int64(s.Children), "destination"),
-		output.Plural(s.Tally.Files, "file"), transfer.FormatBytes(s.Tally.Bytes), secondsOf(s))
-	if s.Tally.Failed > 0 {
-		line += fmt.Sprintf(", %d failed", s.Tally.Failed)
+	line := fmt.Sprintf("%s %s: %d of %s, %s, %s in %.2f s", s.ID, state, s.Counts.Successful, output.Plural(int64(s.Children), "destination"),
+		output.Plural(s.Counts.Files, "file"), transfer.FormatBytes(s.Counts.Bytes), secondsOf(s))
+	if s.Counts.Failed > 0 {
+		line += fmt.Sprintf(", %d failed", s.Counts.Failed)
 	}
-	if s.Tally.Skipped > 0 {
-		line += fmt.Sprintf(", %d skipped", s.Tally.Skipped)
+	if s.Counts.Skipped > 0 {
+		line += fmt.Sprintf(", %d skipped", s.Counts.Skipped)
 	}
 	return line
 }

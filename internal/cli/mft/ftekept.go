@@ -172,7 +172,7 @@ func (r *fteRun) createTemplate() error {
 	if err != nil {
 		return err
 	}
-	t.Later = later
+	t.Schedule = later
 	l, err := clitemplate.PutTemplate(r.q, r.cmd, t, false)
 	if err == nil {
 		r.say(commands.Kept, l.Name, q.Source)
@@ -261,7 +261,7 @@ func (r *fteRun) writeTemplate(t *template.Template) error {
 	if err := template.CheckName(t.Name); err != nil { // the name came from an agent
 		return err
 	}
-	if t.Later != nil {
+	if t.Schedule != nil {
 		return transfer.Errorf(transfer.KindNotBuilt, "template %s has a schedule, which is not written in XML", t.Name).WithHint("`ferry template export` writes it in JSON")
 	}
 	q := t.Request

@@ -148,7 +148,7 @@ func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, net
 	if conn.Identity() != nil {
 		ctx, cancel := context.WithTimeout(ctx, knownWait)
 		defer cancel()
-		all, _ := enrol.Asker{Conn: conn}.Identities(ctx)
+		all, _ := enrol.Client{Conn: conn}.Identities(ctx)
 		for _, i := range all {
 			if n := i.Name; n.Role == identity.Agent && cliidentity.IdentityState(&i) == "good" {
 				ready := known[n.Name] // false where coordination does not know the agent
@@ -183,7 +183,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 	defer t.Stop()
 	says, said := time.Now().Add(saysAfter), ""
 	for {
-		missing, stored := qmgr.ClusterStanding(ctx, conn)
+		missing, stored := qmgr.ClusterState(ctx, conn)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -53,7 +53,7 @@ func runReady(ctx context.Context, at *server.Server, timeout time.Duration) (st
 // `ferry ready` waits for coordination of the same process, also where that has no agents.
 func TestReadyWaitsForCoordination(t *testing.T) {
 	server, conn := startManager(t)
-	desk, err := queuemanager.OpenDesk(conn, server.Channels(), nil, nil)
+	desk, err := queuemanager.OpenResponder(conn, server.Channels(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestReadyWaitsForCoordination(t *testing.T) {
 func TestReadySaysThatCoordinationIsDegraded(t *testing.T) {
 	server, conn := startManager(t)
 	var refused error // nil: every user is an administrator
-	desk, err := queuemanager.OpenDesk(conn, server.Channels(), func() (*trust.Document, error) { return nil, refused }, nil)
+	desk, err := queuemanager.OpenResponder(conn, server.Channels(), func() (*trust.Document, error) { return nil, refused }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 // Flags say when a transfer is submitted, where that is not at once.
 type Flags struct {
-	Words        schedule.Words
+	Words        schedule.PlanText
 	missed, name string
 	overlap      bool
 	redefine     bool
@@ -198,10 +198,10 @@ func everyOf(s *schedule.Schedule) string {
 }
 
 func lastOf(s *schedule.Schedule) string {
-	if len(s.Past) == 0 {
+	if len(s.Results) == 0 {
 		return "-"
 	}
-	return pastWord(&s.Past[len(s.Past)-1])
+	return pastWord(&s.Results[len(s.Results)-1])
 }
 
 // pastWord describes the end of an occurrence in a word or two.
@@ -260,12 +260,12 @@ func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Sche
 	rows = append(rows, output.RequestRows(s.Request)...)
 	out := cmd.OutOrStdout()
 	output.Table(out, rows)
-	if len(s.Past) == 0 {
+	if len(s.Results) == 0 {
 		return
 	}
 	past := [][]string{{"TIME", "RESULT", "TRANSFER", "REASON"}}
-	for n := range s.Past {
-		p := &s.Past[n]
+	for n := range s.Results {
+		p := &s.Results[n]
 		id, reason := "-", ""
 		if !p.Transfer.IsZero() {
 			id = p.Transfer.String()

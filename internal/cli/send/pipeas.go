@@ -33,7 +33,7 @@ func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer
 	}
 
 	as.Name = transfer.StreamAgentOf(i.Name().String(), q.ID)
-	t := &ticket{desk: enrol.Asker{Conn: user}, log: log, pipe: authority.Pipe{Transfer: q.ID}}
+	t := &ticket{desk: enrol.Client{Conn: user}, log: log, pipe: authority.Pipe{Transfer: q.ID}}
 	if q.Source.Stream() {
 		q.Source, t.pipe.Peer, t.pipe.Right = as.Name, q.Destination, transfer.AuthDest
 	} else {
@@ -51,7 +51,7 @@ func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer
 
 // A ticket is renewed while its pipe is there. It is in the memory of the command alone.
 type ticket struct {
-	desk enrol.Asker
+	desk enrol.Client
 	log  *slog.Logger
 	pipe authority.Pipe
 	jwts atomic.Pointer[identity.JWTs]

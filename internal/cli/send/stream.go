@@ -36,7 +36,7 @@ func sendStdin(cmd *cobra.Command, f *request.Flags, q *transfer.Request, local 
 	if q.Recovery, err = transfer.ParseDuration(f.Recovery); err != nil {
 		return err
 	}
-	in := &agent.Streams{Source: pipe.NewSource(cmd.InOrStdin()), Target: pipe.Nowhere{}, Transfer: q.ID}
+	in := &agent.Streams{Source: pipe.NewSource(cmd.InOrStdin()), Target: pipe.NoTarget{}, Transfer: q.ID}
 	if local {
 		return follow.OneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Source: in})
 	}
@@ -97,7 +97,7 @@ func cat(cmd *cobra.Command, f *request.Flags, arg string) error {
 	session.TakePipes() // a reader that closes the pipe ends the transfer in order
 	stdout := &closable{Writer: cmd.OutOrStdout()}
 	cmd.SetErr(notices{cmd.ErrOrStderr(), stdout})
-	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(stdout, q.ID), Limits: pipe.Limits(), Transfer: q.ID}
+	out := &agent.Streams{Source: pipe.NoSource{}, Target: pipe.NewTarget(stdout, q.ID), Limits: pipe.Limits(), Transfer: q.ID}
 	if local {
 		err = follow.OneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
 	} else {

@@ -95,7 +95,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	var c agent.Config
 	n, err := transfer.ParseAgentName(name)
 	if err == nil {
-		err = keyfile.Own(filepath.Join(dir, "items"))
+		err = keyfile.CheckNotForeign(filepath.Join(dir, "items"))
 	}
 	if err != nil {
 		return c, err
@@ -228,7 +228,7 @@ func agentsOf(cmd *cobra.Command, f *agentFlags, names []string, dir string, roo
 		return nil, err
 	}
 	process.LimitMemory(configs, false)
-	process.CollectLess(process.SlackOfOthers)
+	process.SetSlack(process.SlackOfOthers)
 	return configs, nil
 }
 

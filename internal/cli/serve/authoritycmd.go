@@ -76,7 +76,7 @@ to DIR/first-qm.token. Transfers and connections do not ask it: it may be away f
 				return err
 			}
 			defer stop()
-			process.CollectLess(process.SlackOfOthers)
+			process.SetSlack(process.SlackOfOthers)
 			err = process.WhileFull(ctx, log, "authority", f.Dir, func() error { return f.Run(ctx, cmd.OutOrStdout(), log) })
 			if ctx.Err() != nil {
 				return nil // told to stop, possibly before the network was reached

@@ -25,7 +25,7 @@ func NewCoordination() *cobra.Command {
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry coordination run` needs --network URL and --dir DIR")
 			}
-			if err := keyfile.Own(filepath.Join(dir, "audit")); err != nil {
+			if err := keyfile.CheckNotForeign(filepath.Join(dir, "audit")); err != nil {
 				return err
 			}
 			told, log, stop, err := lf.Serve(cmd)

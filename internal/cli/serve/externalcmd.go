@@ -127,7 +127,7 @@ func issueOver(q *session.Query, cmd *cobra.Command, path, name string) (i *iden
 	if err != nil {
 		return nil, claims, err
 	}
-	keys, w, err := authority.NewWish(dir)
+	keys, w, err := authority.NewIdentityRequest(dir)
 	if err != nil {
 		return nil, claims, err
 	}

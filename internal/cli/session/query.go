@@ -80,7 +80,7 @@ func (q *Query) OpenAgent(cmd *cobra.Command, arg string) (transfer.AgentName, *
 }
 
 // AskAuthority connects as this user to ask the network's authority; the caller closes.
-func (q *Query) AskAuthority(cmd *cobra.Command) (ctx context.Context, a enrol.Asker, network string, done func(), err error) {
+func (q *Query) AskAuthority(cmd *cobra.Command) (ctx context.Context, a enrol.Client, network string, done func(), err error) {
 	if err := NeedURL(q.Network); err != nil {
 		return nil, a, "", nil, err
 	}
@@ -100,7 +100,7 @@ func (q *Query) AskAuthority(cmd *cobra.Command) (ctx context.Context, a enrol.A
 		stop()
 		return nil, a, "", nil, transfer.Errorf(transfer.KindUsage, "the queue manager at %s has no identities: it was started with --insecure, or is not Ferry's", q.Network)
 	}
-	return ctx, enrol.Asker{Conn: conn}, conn.Identity().Name().Network, func() { conn.Close(); stop() }, nil
+	return ctx, enrol.Client{Conn: conn}, conn.Identity().Name().Network, func() { conn.Close(); stop() }, nil
 }
 
 // NeedURL refuses a command without a network.

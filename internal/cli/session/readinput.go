@@ -27,7 +27,7 @@ func ReadText(cmd *cobra.Command, kind, name string, most int64) ([]byte, error)
 func readSecret(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
 	return readNamed(cmd, kind, name, func(in io.Reader) ([]byte, error) {
 		if f, ok := in.(*os.File); ok && name != "-" {
-			if err := keyfile.Exposed(f); err != nil {
+			if err := keyfile.CheckPrivate(f); err != nil {
 				return nil, err
 			}
 		}

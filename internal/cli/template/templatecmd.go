@@ -171,8 +171,8 @@ func newTemplateShow() *cobra.Command {
 					}
 					rows = append(rows, []string{"parameter", text})
 				}
-				if t.Later != nil {
-					rows = append(rows, []string{"schedule", laterText(t.Later)})
+				if t.Schedule != nil {
+					rows = append(rows, []string{"schedule", laterText(t.Schedule)})
 				}
 				output.Table(cmd.OutOrStdout(), append(rows, output.RequestRows(&t.Request)...))
 				return nil
@@ -299,10 +299,10 @@ func ofTemplate(p *clischedule.Flags, fl *pflag.FlagSet, t *template.Template, n
 	switch {
 	case now && fl.Changed("at"):
 		return false, transfer.Errorf(transfer.KindUsage, "--now sends at once, and --at later").WithHint("leave one of them out")
-	case t.Later == nil || now || p.Words != (schedule.Words{}):
+	case t.Schedule == nil || now || p.Words != (schedule.PlanText{}):
 		return p.Given(fl)
 	}
-	p.Words = schedule.Words(*t.Later)
+	p.Words = schedule.PlanText(*t.Schedule)
 	return true, nil
 }
 

@@ -75,7 +75,7 @@ type Converter struct {
 	fast    func(c *Converter, dst, src []byte) ([]byte, int)
 	quick   *quick
 	last    error // the error that ended the conversion
-	spare   [][]byte
+	buffer  [][]byte
 }
 
 // New makes a converter for the beginning of a text. It fails with KindUsage if the destination's page lacks the line
@@ -270,7 +270,7 @@ func (c *Converter) step(dst, b []byte, offset int64) ([]byte, int, *Fault) {
 	switch {
 	case n == 0 && r != alone:
 		return dst, -1, nil
-	case r == silent:
+	case r == writesNothing:
 		c.st.begun = true
 		return dst, n, nil
 	case r < 0:
@@ -343,7 +343,7 @@ func (c *Converter) char(dst []byte, r rune, b []byte, offset int64) ([]byte, *F
 // endLine counts and writes a line end.
 func (c *Converter) endLine(dst []byte) []byte {
 	c.st.Line++
-	dst = c.enc.home(c.flush(c.start(dst)))
+	dst = c.enc.endShift(c.flush(c.start(dst)))
 	return append(dst, c.lineEnd...)
 }
 
@@ -451,7 +451,7 @@ func (c *Converter) finish(dst []byte) ([]byte, *Fault) {
 		dst, _ = c.put(dst, '\r', nil, 0)
 	}
 
-	return c.enc.home(c.flush(dst)), nil
+	return c.enc.endShift(c.flush(dst)), nil
 }
 
 func (o *Options) describe() string {

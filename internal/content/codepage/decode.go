@@ -139,7 +139,7 @@ func (d *decoder) nextShift(b []byte) (rune, int) {
 		switch c {
 		case shiftOut:
 			d.set = 1
-			return silent, 1
+			return writesNothing, 1
 		case shiftIn:
 			return bad, 1
 		}
@@ -149,7 +149,7 @@ func (d *decoder) nextShift(b []byte) (rune, int) {
 	switch {
 	case c == shiftIn:
 		d.set = 0
-		return silent, 1
+		return writesNothing, 1
 	case c < 0x40:
 		d.set = 0
 		return alone, 0
@@ -205,7 +205,7 @@ func (e *encoder) putCode(dst []byte, code uint32) []byte {
 	switch e.page.form {
 	case formShift:
 		if wide := code > 0xff; !wide {
-			dst = e.home(dst)
+			dst = e.endShift(dst)
 		} else if e.set == 0 {
 			e.set = 1
 			dst = append(dst, shiftOut)
@@ -220,8 +220,8 @@ func (e *encoder) putCode(dst []byte, code uint32) []byte {
 	return appendCode(dst, code)
 }
 
-// home ends a run of another set than the one that lines and texts must end in.
-func (e *encoder) home(dst []byte) []byte {
+// endShift ends a run of another set than the one that lines and texts must end in.
+func (e *encoder) endShift(dst []byte) []byte {
 	if e.set == 0 {
 		return dst
 	}

@@ -407,7 +407,7 @@ func (c *Converter) characters(dst, src []byte) ([]byte, int) {
 			i += n
 			continue
 		}
-		if r != silent {
+		if r != writesNothing {
 			if n == 0 || r < 0 || r >= pairBase || c.isLine(r) || q.opens != nil && q.opens[r] {
 				c.dec.set = set
 				break

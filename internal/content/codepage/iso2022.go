@@ -142,7 +142,7 @@ func (d *decoder) called(b []byte) (rune, int) {
 			if c.set != sameSet {
 				d.set = c.set
 			}
-			return silent, n
+			return writesNothing, n
 		}
 	}
 	if begun {

@@ -162,7 +162,7 @@ func (p *Page) Encode(r rune) ([]byte, bool) {
 		e.table = p.table()
 	}
 	b, ok := e.put(nil, r)
-	return e.home(b), ok
+	return e.endShift(b), ok
 }
 
 // little reports whether the page is written with the least significant byte first.

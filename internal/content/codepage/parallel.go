@@ -115,15 +115,15 @@ type part struct {
 // convertParts converts the first part directly into dst and the others at the same time.
 func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 	parts := make([]part, len(cuts)-2)
-	for len(c.spare) < len(parts) {
-		c.spare = append(c.spare, nil)
+	for len(c.buffer) < len(parts) {
+		c.buffer = append(c.buffer, nil)
 	}
 
 	var wait sync.WaitGroup
 	for i := range parts {
 		p := &parts[i]
-		p.c, p.out = *c, c.spare[i][:0]
-		p.c.spare = nil
+		p.c, p.out = *c, c.buffer[i][:0]
+		p.c.buffer = nil
 		p.c.st.In, p.c.st.Out, p.c.st.Line = c.st.In+int64(cuts[i+1]), 0, 0
 		p.c.hold(nil)
 		p.c.st.cr = false
@@ -135,7 +135,7 @@ func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 	wait.Wait()
 	for i := range parts {
 		p := &parts[i]
-		c.spare[i] = p.out
+		c.buffer[i] = p.out
 		if fault != nil {
 			continue
 		}

@@ -6,9 +6,9 @@ import (
 
 // Results of a decoder that are no characters.
 const (
-	bad    rune = -1 // the bytes are no character
-	silent rune = -2 // the bytes were a shift
-	alone  rune = -3 // a shift-out without its shift-in: no byte was taken
+	bad           rune = -1 // the bytes are no character
+	writesNothing rune = -2 // the bytes were a shift
+	alone         rune = -3 // a shift-out without its shift-in: no byte was taken
 )
 
 // pairBase is the first of the values that stand for two characters, such as a letter and a mark without a single

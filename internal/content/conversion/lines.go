@@ -14,7 +14,7 @@ type lines struct {
 	crlf       bool // lines must end with both; otherwise with nl
 	held       bool // a CR is held back until the next byte is known
 	inner      bool // its input is another step's memory, which it must not pass on
-	turns
+	stepBuffers
 }
 
 // lineEnds returns the step for a conversion that only changes line ends, or nil.

@@ -38,8 +38,8 @@ type step interface {
 	release() // frees its memory
 }
 
-// A sieve is a step that can recognise bytes that will not change.
-type sieve interface {
+// A blockFilter is a step that can recognise bytes that will not change.
+type blockFilter interface {
 	unchanged(src []byte) bool
 	suspects() (Pair, bool) // the two bytes that a change needs: unchanged is true for bytes without them
 }
@@ -167,11 +167,11 @@ func (l *Pipeline) Suspects() (p Pair, ok bool) {
 }
 
 // sieve returns the only step if it is a sieve.
-func (l *Pipeline) sieve() (sieve, bool) {
+func (l *Pipeline) sieve() (blockFilter, bool) {
 	if len(l.steps) != 1 {
 		return nil, false
 	}
-	s, ok := l.steps[0].(sieve)
+	s, ok := l.steps[0].(blockFilter)
 	return s, ok
 }
 
@@ -216,7 +216,7 @@ type paging struct {
 	opt    codepage.Options
 	conv   *codepage.Converter
 	inside bool // its input is the text of records, not the file
-	turns
+	stepBuffers
 }
 
 // Release frees the memory of a pipeline that is no longer used, also in the middle of a file. Its output must not be
@@ -227,8 +227,8 @@ func (l *Pipeline) Release() {
 	}
 }
 
-// turns are the two buffers that a step uses alternately for its output.
-type turns [2][]byte
+// stepBuffers are the two buffers that a step uses alternately for its output.
+type stepBuffers [2][]byte
 
 // stock has the buffers of finished files: making and clearing a buffer takes as long as converting its contents. Each
 // has room for a complete piece.
@@ -236,7 +236,7 @@ var stock sync.Pool
 
 // memory returns the next buffer, empty. If there is none, it takes one from the stock, or makes one with room for n
 // bytes.
-func (t *turns) memory(n int) []byte {
+func (t *stepBuffers) memory(n int) []byte {
 	t[0], t[1] = t[1], t[0]
 	if t[0] == nil && n >= piece {
 		if old, ok := stock.Get().(*[]byte); ok {
@@ -249,7 +249,7 @@ func (t *turns) memory(n int) []byte {
 	return t[0][:0]
 }
 
-func (t *turns) release() {
+func (t *stepBuffers) release() {
 	for i, b := range t {
 		if t[i] = nil; cap(b) >= piece {
 			stock.Put(&b)
@@ -258,7 +258,7 @@ func (t *turns) release() {
 }
 
 // give passes on the output in a buffer, which may have been moved by append.
-func (t *turns) give(out []byte, next func([]byte) error) error {
+func (t *stepBuffers) give(out []byte, next func([]byte) error) error {
 	t[0] = nil
 	if cap(out) <= kept {
 		t[0] = out
@@ -317,7 +317,7 @@ func (s *paging) restore(b []byte) error {
 // recording is a step to records, from records, or between records.
 type recording struct {
 	conv *record.Converter
-	turns
+	stepBuffers
 }
 
 func (s *recording) write(src []byte, next func([]byte) error) error {

@@ -95,8 +95,8 @@ func (w *Writer) inject(b byte) {
 	w.n++
 }
 
-// shiftHome ends a run of characters of two bytes, and reports whether there was one.
-func (w *Writer) shiftHome() bool {
+// endShiftState ends a run of characters of two bytes, and reports whether there was one.
+func (w *Writer) endShiftState() bool {
 	was := w.shift.out
 	if was {
 		w.inject(shiftIn)

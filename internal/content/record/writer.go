@@ -292,7 +292,7 @@ func (w *Writer) overflow(p []byte) (nDst, nSrc int, err error) {
 		w.stats.Long++
 	}
 
-	shifted := w.shiftHome()
+	shifted := w.endShiftState()
 	if w.long == Truncate {
 		w.dropping = true
 		return 0, len(p), nil

@@ -117,8 +117,8 @@ type Hub struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	quiet  *quiet.Log
-	door   *tcp.Door     // limits connections without a HELLO
-	asked  chan struct{} // a token for each peer that is dialled at its request
+	door   *tcp.PendingConns // limits connections without a HELLO
+	asked  chan struct{}     // a token for each peer that is dialled at its request
 
 	mu        sync.Mutex
 	listen    net.Listener // nil: the hub only dials
@@ -151,7 +151,7 @@ func New(cfg Config) (*Hub, error) {
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
 
-	h := &Hub{cfg: cfg, door: tcp.NewDoor(cmp.Or(cfg.Unidentified, unidentified)), quiet: quiet.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
+	h := &Hub{cfg: cfg, door: tcp.NewPendingConns(cmp.Or(cfg.Unidentified, unidentified)), quiet: quiet.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
 		forming: map[string]*partialGroup{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreachablePeer{}, dialLocks: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)

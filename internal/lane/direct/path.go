@@ -220,7 +220,7 @@ func (p *path) carried() (n uint64, waiting bool) {
 // hasAddress reports whether the host still has the addresses at this end.
 func (p *path) hasAddress() bool {
 	for _, s := range p.conns {
-		if !tcp.Stands(s.w.raw) {
+		if !tcp.AddressIsLocal(s.w.raw) {
 			return false
 		}
 	}

@@ -58,8 +58,8 @@ type ReaderConfig struct {
 type Reader struct {
 	cfg   ReaderConfig
 	line  *flow.Controller // from the store
-	share flow.Share // of that, beside other data
-	got   int64      // bytes that have come
+	share flow.Share       // of that, beside other data
+	got   int64            // bytes that have come
 	held  map[wire.StoredEpoch]*holding
 }
 
@@ -77,7 +77,7 @@ type holding struct {
 
 // at returns the position of the next reading.
 func (h *holding) at() (number uint64, begin int) {
-	if number, begin, began := h.Behind(); began {
+	if number, begin, began := h.Position(); began {
 		return number, begin
 	}
 	if n := len(h.ready); n > 0 {
@@ -90,7 +90,7 @@ func (h *holding) bytes() (n int) {
 	for _, m := range h.ready {
 		n += len(m.Data)
 	}
-	return n + h.Holds()
+	return n + h.Memory()
 }
 
 // Began reports whether any message of an epoch was taken.
@@ -143,7 +143,7 @@ func (r *Reader) Read(of wire.StoredEpoch, may func() bool, alive func()) (end E
 			if spent, failed = r.ask(ctx, x, &h.Assembly, number, begin); spent || failed != nil || stop.Load() || !may() {
 				return
 			}
-			number, begin, _ = h.Behind()
+			number, begin, _ = h.Position()
 		}
 	}()
 
@@ -207,7 +207,7 @@ func (r *Reader) ask(ctx context.Context, x *reading, into *qmgr.Assembly, numbe
 		return false, err
 	}
 	now := r.cfg.Clock.Now()
-	portion := r.share.Portion(r.got, r.cfg.Store.Beside(), now)
+	portion := r.share.Portion(r.got, r.cfg.Store.DataReceived(), now)
 	most := min(int64(portion*float64(4*r.line.Pace())), readMost)
 	piece := min(most/2, pieceMost)
 	flight := r.line.Join(func() {})

@@ -175,9 +175,9 @@ func putQueue(d *monitor.Definition, m *mftxml.Monitor) error {
 func MonitorXML(d *monitor.Definition) ([]byte, error) {
 	m := &mftxml.Monitor{Name: d.Name, Agent: d.Agent, Batch: d.Batch, Directory: d.Dir.Path, Levels: d.Levels, Defaults: d.Defaults, Originator: d.Request.Originator}
 	c := mftxml.Condition{Pattern: d.Match, Exclude: d.Exclude, Regex: d.Regex}
-	for theirs, ours := range conditionOf {
+	for requested, ours := range conditionOf {
 		if ours == d.Condition.Kind {
-			c.Kind = theirs
+			c.Kind = requested
 		}
 	}
 	switch d.Condition.Kind {

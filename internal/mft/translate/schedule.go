@@ -26,14 +26,14 @@ func Schedule(d *mftxml.Document, id transfer.ID) (*schedule.Put, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &schedule.Put{Name: schedule.NameOf(id), Words: words, Missed: schedule.MissedOnce, Request: *q}
+	p := &schedule.Put{Name: schedule.NameOf(id), PlanText: words, Missed: schedule.MissedOnce, Request: *q}
 	_, err = schedule.ParsePut(wire.Marshal(p))
 	return p, err
 }
 
 // wordsOf returns the words of a schedule in a document.
-func wordsOf(s *mftxml.Schedule) (*schedule.Words, error) {
-	words := &schedule.Words{At: s.Start, Until: s.Until, Count: int64(s.Count), Zone: s.Zone}
+func wordsOf(s *mftxml.Schedule) (*schedule.PlanText, error) {
+	words := &schedule.PlanText{At: s.Start, Until: s.Until, Count: int64(s.Count), Zone: s.Zone}
 	switch {
 	case s.Start == "":
 		return nil, transfer.Errorf(transfer.KindDocument, "the XML document has a <schedule> without <submit>, the time of the first transfer")

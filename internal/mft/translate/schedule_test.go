@@ -139,7 +139,7 @@ func FuzzScheduleInXML(f *testing.F) {
 		p, err := Schedule(d, transfer.NewID(now))
 		var plan schedule.Plan
 		if err == nil {
-			plan, err = p.Words.Plan(now, schedule.ZoneOfHost)
+			plan, err = p.PlanText.Plan(now, schedule.ZoneOfHost)
 		}
 		if err != nil {
 			if transfer.KindOf(err) == transfer.KindInternal {

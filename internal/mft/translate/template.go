@@ -26,7 +26,7 @@ func Template(d *mftxml.Document, later *template.Later) (*template.Template, er
 	if err != nil {
 		return nil, err
 	}
-	t.Later = later
+	t.Schedule = later
 	return t, t.Check()
 }
 

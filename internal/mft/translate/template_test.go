@@ -30,7 +30,7 @@ func TestDocumentWithSchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Template(d, &template.Later{At: "21:00"}); err != nil || got.Later.At != "21:00" {
+	if got, err := Template(d, &template.Later{At: "21:00"}); err != nil || got.Schedule.At != "21:00" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, later := range map[string]*template.Later{"left out": nil, "without a beginning": {Every: "1d"}, "too long": {At: strings.Repeat("1", 101)}, "a count": {At: "21:00", Count: -1}} {

@@ -43,7 +43,7 @@ func (g *Group) Run(told context.Context) error {
 		return err
 	}
 
-	err = Attend(ctx, g.Console, running, true)
+	err = WaitAll(ctx, g.Console, running, true)
 	g.Log.Info("stopping", "agents", len(g.Agents))
 	return cmp.Or(process.Lost(ctx), err)
 }
@@ -54,7 +54,7 @@ const startAtOnce = 8
 
 // start starts the agents, some at a time, and reports each that is ready. Where one cannot start, ctx ends, no more
 // are started, and the error gives the reason. The agents that run are returned.
-func (g *Group) start(ctx context.Context, end context.CancelCauseFunc) (running []Attended, err error) {
+func (g *Group) start(ctx context.Context, end context.CancelCauseFunc) (running []Running, err error) {
 	slow := g.Console.Slow(g.Network)
 	defer slow()
 	var mu sync.Mutex
@@ -69,7 +69,7 @@ func (g *Group) start(ctx context.Context, end context.CancelCauseFunc) (running
 		}
 		all.Go(func() {
 			defer func() { <-slots }()
-			var a Attended
+			var a Running
 			aerr := process.WhileFull(ctx, cfg.Log, "agent "+string(cfg.Name), cfg.Dir, func() (err error) {
 				a, err = g.join(ctx, cfg, slow)
 				return err
@@ -96,8 +96,8 @@ func (g *Group) start(ctx context.Context, end context.CancelCauseFunc) (running
 }
 
 // join starts an agent with the identity in its directory, or with the one that serviceAt gets for it.
-func (g *Group) join(ctx context.Context, cfg agent.Config, connected func()) (a Attended, err error) {
-	return a, member.WhileRefused(ctx, func() (refused bool, err error) {
+func (g *Group) join(ctx context.Context, cfg agent.Config, connected func()) (a Running, err error) {
+	return a, member.RetryRefused(ctx, func() (refused bool, err error) {
 		i, err := member.ServiceAt(ctx, g.Entry, g.Network, cfg.Dir, identity.Agent, string(cfg.Name), cfg.Log)
 		if err != nil {
 			return false, err
@@ -133,9 +133,9 @@ func newAgentLink(cc qmgr.ConnConfig) *agentLink {
 }
 
 // start brings the agent up on its connection, and keeps its identity renewed.
-func (l *agentLink) start(ctx context.Context, cfg agent.Config, conn *qmgr.Conn) (Attended, error) {
+func (l *agentLink) start(ctx context.Context, cfg agent.Config, conn *qmgr.Conn) (Running, error) {
 	if i := l.cfg.Identity; i != nil && l.cfg.Server == nil {
-		go member.KeepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, i) }, cfg.Log)
+		go member.KeepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Client{Conn: conn}.Renew(ctx, i) }, cfg.Log)
 	}
 	if r := conn.Facts().Reduced; r != "" {
 		cfg.Log.Warn("reduced durability", "error", r)
@@ -144,20 +144,20 @@ func (l *agentLink) start(ctx context.Context, cfg agent.Config, conn *qmgr.Conn
 	a, err := agent.Start(ctx, cfg, conn)
 	if err != nil {
 		conn.Close()
-		return Attended{}, err
+		return Running{}, err
 	}
 
 	l.running.Store(a)
 	a.Reconnected() // where the connection was lost meanwhile
-	return Attended{Agent: a, refused: l.refused, Close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil
+	return Running{Agent: a, refused: l.refused, Close: sync.OnceFunc(func() { a.Stop(); conn.Close() })}, nil
 }
 
 // StartAgent connects an agent and brings it up.
-func StartAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, connected func()) (Attended, error) {
+func StartAgent(ctx context.Context, cc qmgr.ConnConfig, cfg agent.Config, connected func()) (Running, error) {
 	link := newAgentLink(cc)
 	conn, err := qmgr.Connect(ctx, link.cfg)
 	if err != nil {
-		return Attended{}, err
+		return Running{}, err
 	}
 	connected()
 	return link.start(ctx, cfg, conn)

@@ -8,8 +8,8 @@ import (
 	"ferry/internal/node/process"
 )
 
-// An Attended agent runs in this process until it is closed.
-type Attended struct {
+// A Running agent runs in this process until it is closed.
+type Running struct {
 	*agent.Agent
 	Close func() // may be called more than once
 	// refused gets an error when the queue manager refuses the agent's identity.
@@ -17,12 +17,12 @@ type Attended struct {
 	Ended   func() // called when the agent had to stop by itself; may be nil
 }
 
-// Attend waits until ctx ends. An agent may have to stop before that, because another one has its name or its identity
+// WaitAll waits until ctx ends. An agent may have to stop before that, because another one has its name or its identity
 // was revoked. attend closes it and prints the reason; the others continue. In a process with agents alone (only), the
 // last reason is the error.
-func Attend(ctx context.Context, c process.Console, agents []Attended, only bool) error {
+func WaitAll(ctx context.Context, c process.Console, agents []Running, only bool) error {
 	type loss struct {
-		of  Attended
+		of  Running
 		err error
 	}
 	losses := make(chan loss)

@@ -26,7 +26,7 @@ func (g *Group) StandBy(told context.Context) error {
 	failures := make(chan error, len(g.Agents))
 	for _, cfg := range g.Agents {
 		all.Go(func() {
-			p := pair{console: g.Console, network: g.Network, entry: g.Entry, cfg: cfg, connected: slow}
+			p := instance{console: g.Console, network: g.Network, entry: g.Entry, cfg: cfg, connected: slow}
 			if err := p.run(ctx); err != nil {
 				failures <- err
 				return
@@ -47,8 +47,8 @@ func (g *Group) StandBy(told context.Context) error {
 	return nil
 }
 
-// A pair is this process's part of an agent with two instances.
-type pair struct {
+// An instance is this process's part of an agent with two instances.
+type instance struct {
 	console   process.Console
 	network   string
 	entry     member.Entry
@@ -58,9 +58,9 @@ type pair struct {
 
 // run is active or stands by, in turns, until ctx ends. An error is final: the identity is
 // refused, the storage is not shared, or the agent cannot run at all.
-func (p *pair) run(ctx context.Context) error {
+func (p *instance) run(ctx context.Context) error {
 	for full := false; ctx.Err() == nil; {
-		again, err := p.turn(ctx)
+		again, err := p.runOnce(ctx)
 		if transfer.Full(err) { // no other instance has more room
 			if !full {
 				p.say("waits for space in " + p.cfg.Dir)
@@ -81,15 +81,15 @@ func (p *pair) run(ctx context.Context) error {
 	return nil
 }
 
-// turn stands by until this instance is active, and runs the agent then, until it has to
+// runOnce stands by until this instance is active, and runs the agent then, until it has to
 // stop. again says that it may stand by after that.
-func (p *pair) turn(ctx context.Context) (again bool, err error) {
+func (p *instance) runOnce(ctx context.Context) (again bool, err error) {
 	var i *identity.Identity
 	var conn *qmgr.Conn
 	var link *agentLink
-	err = member.WhileRefused(ctx, func() (refused bool, err error) {
+	err = member.RetryRefused(ctx, func() (refused bool, err error) {
 		// Each turn reads the identity again, because the other instance may have renewed it.
-		if err = member.Alone(ctx, p.cfg.Dir, func() (err error) {
+		if err = member.Exclusively(ctx, p.cfg.Dir, func() (err error) {
 			i, err = member.ServiceAt(ctx, p.entry, p.network, p.cfg.Dir, identity.Agent, string(p.cfg.Name), p.cfg.Log)
 			return err
 		}); err != nil {
@@ -115,7 +115,7 @@ func (p *pair) turn(ctx context.Context) (again bool, err error) {
 		case <-waiting.Done():
 		}
 	}()
-	go member.KeepRead(waiting, i, p.cfg.Log)
+	go member.KeepReread(waiting, i, p.cfg.Log)
 	cfg := p.cfg
 	if cfg.DirLock, err = agent.StandBy(waiting, cfg, conn, func() { p.say("standing by") }); err != nil {
 		return false, err
@@ -142,6 +142,6 @@ func (p *pair) turn(ctx context.Context) (again bool, err error) {
 	}
 }
 
-func (p *pair) say(what string) {
+func (p *instance) say(what string) {
 	fmt.Fprintf(p.console.Out, "agent %s %s\n", p.cfg.Name, what)
 }

@@ -75,7 +75,7 @@ func read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
 	defer r.Close()
-	if err := keyfile.Own(path); err != nil {
+	if err := keyfile.CheckNotForeign(path); err != nil {
 		return nil, fmt.Errorf("settings file %s: %w", path, err)
 	}
 

@@ -31,11 +31,11 @@ type Coordinator struct {
 
 // Run runs coordination until told ends, or until it has to stop.
 func (c *Coordinator) Run(told context.Context) error {
-	process.CollectLess(process.SlackOfOthers)
+	process.SetSlack(process.SlackOfOthers)
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
 	if c.External {
-		stop, err := errandsBeside(ctx, c.Entry.As, c.Network, c.Dir, c.Log)
+		stop, err := serveErrands(ctx, c.Entry.As, c.Network, c.Dir, c.Log)
 		if err != nil {
 			return cmp.Or(process.Lost(ctx), err)
 		}
@@ -47,7 +47,7 @@ func (c *Coordinator) Run(told context.Context) error {
 	}
 	var err error
 	if c.Standby {
-		err = member.Alone(ctx, c.Dir, enrolled)
+		err = member.Exclusively(ctx, c.Dir, enrolled)
 	} else {
 		err = enrolled()
 	}
@@ -55,16 +55,16 @@ func (c *Coordinator) Run(told context.Context) error {
 		return cmp.Or(process.Lost(ctx), err)
 	}
 	for ctx.Err() == nil {
-		if err := c.turn(ctx); err != nil && ctx.Err() == nil {
+		if err := c.runOnce(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 	return process.Lost(ctx)
 }
 
-// turn runs coordination until ctx ends, or until it has to stop. A coordination with a standby may then stand by
+// runOnce runs coordination until ctx ends, or until it has to stop. A coordination with a standby may then stand by
 // itself; the error is nil.
-func (c *Coordinator) turn(ctx context.Context) error {
+func (c *Coordinator) runOnce(ctx context.Context) error {
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: c.Network, Name: "ferry coordination", Self: wire.Coordination, Identity: c.i, Timeout: -1, Log: c.Log})
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (c *Coordinator) turn(ctx context.Context) error {
 	if c.Standby {
 		waiting, over := context.WithCancel(ctx)
 		defer over()
-		go member.KeepRead(waiting, c.i, c.Log)
+		go member.KeepReread(waiting, c.i, c.Log)
 		if cfg.Claim, err = coordination.StandBy(ctx, cfg, conn, func() { fmt.Fprintln(c.Console.Out, "coordination standing by") }); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (c *Coordinator) turn(ctx context.Context) error {
 	active, stop := context.WithCancel(ctx)
 	defer stop()
 	if c.i != nil {
-		go member.KeepRenewed(active, c.i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, c.i) }, c.Log)
+		go member.KeepRenewed(active, c.i, func(ctx context.Context) error { return enrol.Client{Conn: conn}.Renew(ctx, c.i) }, c.Log)
 	}
 	var s *coordination.Service
 	start := func() (err error) {
@@ -117,9 +117,9 @@ func (c *Coordinator) turn(ctx context.Context) error {
 	return err
 }
 
-// errandsBeside does the errands of an external server beside the coordination service, and shares its directory. The
+// serveErrands does the errands of an external server beside the coordination service, and shares its directory. The
 // first start needs the authority, and a user with the right to enrol.
-func errandsBeside(ctx context.Context, as, url, dir string, log *slog.Logger) (stop func(), err error) {
+func serveErrands(ctx context.Context, as, url, dir string, log *slog.Logger) (stop func(), err error) {
 	i, err := member.MemberAt(ctx, as, url, filepath.Join(dir, "errands"), false, identity.Manager, "errands-coordination", log)
 	if err != nil {
 		return nil, err
@@ -136,6 +136,6 @@ func errandsBeside(ctx context.Context, as, url, dir string, log *slog.Logger) (
 		conn.Close()
 		return nil, err
 	}
-	go member.KeepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, i) }, log)
+	go member.KeepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Client{Conn: conn}.Renew(ctx, i) }, log)
 	return func() { done(); conn.Close() }, nil
 }

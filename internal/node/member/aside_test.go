@@ -11,7 +11,7 @@ import (
 func TestPutAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network")
 	key := filepath.Join(path, "key.pem")
-	if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(key, nil, 0o600), putAside(path), os.Mkdir(path, 0o700), putAside(path)); err != nil {
+	if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(key, nil, 0o600), moveAside(path), os.Mkdir(path, 0o700), moveAside(path)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err == nil {

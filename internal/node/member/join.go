@@ -78,7 +78,7 @@ func JoinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (
 		return nil, err
 	}
 	if _, err := os.Lstat(path); err == nil {
-		if err := putAside(path); err != nil {
+		if err := moveAside(path); err != nil {
 			return nil, err
 		}
 	}
@@ -91,16 +91,16 @@ func JoinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (
 // fileToken is the name of a file beside an identity. The file has the hash of the token that the identity joined with.
 const fileToken = "token.sha256"
 
-// Aside puts a directory of an identity aside and makes an empty one.
-func Aside(path string) (*keyfile.Dir, error) {
-	if err := putAside(path); err != nil {
+// PutAside puts a directory of an identity aside and makes an empty one.
+func PutAside(path string) (*keyfile.Dir, error) {
+	if err := moveAside(path); err != nil {
 		return nil, err
 	}
 	return keyfile.Make(path)
 }
 
-// putAside puts a directory of an identity aside, in the place of an earlier one. It removes an empty directory.
-func putAside(path string) error {
+// moveAside puts a directory of an identity aside, in the place of an earlier one. It removes an empty directory.
+func moveAside(path string) error {
 	if all, err := os.ReadDir(path); err == nil && len(all) == 0 {
 		return os.Remove(path)
 	}

@@ -38,9 +38,9 @@ func KeepRenewed(ctx context.Context, i *identity.Identity, renew func(context.C
 	}
 }
 
-// Alone runs do in a state directory while the other instance does not: two instances that enrol at once would each
+// Exclusively runs do in a state directory while the other instance does not: two instances that enrol at once would each
 // make keys.
-func Alone(ctx context.Context, dir string, do func() error) error {
+func Exclusively(ctx context.Context, dir string, do func() error) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
 	}
@@ -54,16 +54,16 @@ func Alone(ctx context.Context, dir string, do func() error) error {
 			return transfer.Errorf(transfer.KindUnwritable, "the state directory %s cannot be locked: %w", dir, err)
 		}
 		select {
-		case <-time.After(anewPause):
+		case <-time.After(refusedPause):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// KeepRead reads the identity again at each interval. Both instances have one identity in the state directory, and only
+// KeepReread reads the identity again at each interval. Both instances have one identity in the state directory, and only
 // the active one renews it.
-func KeepRead(ctx context.Context, i *identity.Identity, log *slog.Logger) {
+func KeepReread(ctx context.Context, i *identity.Identity, log *slog.Logger) {
 	t := time.NewTicker(renewEvery)
 	defer t.Stop()
 	for {

@@ -52,7 +52,7 @@ func MemberAt(ctx context.Context, as, url, path string, joined bool, role ident
 				WithHint("choose another state directory with --dir")
 		}
 		switch ended := time.Now().After(i.Until()); {
-		case joined, !ended && !strayed(ctx, url, i):
+		case joined, !ended && !otherNetwork(ctx, url, i):
 			return i, nil
 		case ended:
 			log.Warn("the identity has ended: enrolling again", "identity", i.Name(), "until", i.Until())
@@ -79,9 +79,9 @@ func MemberAt(ctx context.Context, as, url, path string, joined bool, role ident
 	return EnrolHere(ctx, conn, path, identity.Name{Network: c.identity.Name().Network, Role: role, Name: name})
 }
 
-// strayed reports whether this OS user knows that the queue manager at a URL belongs to another network than an
+// otherNetwork reports whether this OS user knows that the queue manager at a URL belongs to another network than an
 // identity. Most likely the user has begun the network again.
-func strayed(_ context.Context, url string, i *identity.Identity) bool {
+func otherNetwork(_ context.Context, url string, i *identity.Identity) bool {
 	store, err := Identities()
 	if err != nil {
 		return false
@@ -101,28 +101,28 @@ func EnrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the identity of %s cannot be kept: %w", name, err)
 	}
-	keys, w, err := authority.NewWish(dir)
+	keys, w, err := authority.NewIdentityRequest(dir)
 	if err != nil {
 		return nil, err
 	}
-	desk := enrol.Asker{Conn: conn}
+	desk := enrol.Client{Conn: conn}
 	g, err := desk.Enrol(ctx, name, roles.Role(name.Role), w, false)
 	// Where queue managers have just been started the channel that leads to it may not be up yet.
 	for end := time.Now().Add(authorityWait); (transfer.KindOf(err) == transfer.KindUnreachable || transfer.KindOf(err) == transfer.KindTimeout) && time.Now().Before(end); {
 		select {
-		case <-time.After(LivesPause):
+		case <-time.After(AlivePause):
 		case <-ctx.Done():
 			return nil, err
 		}
 		g, err = desk.Enrol(ctx, name, roles.Role(name.Role), w, false)
 	}
 	for k := transfer.KindOf(err); k == transfer.KindConflict || k == transfer.KindBusy; k = transfer.KindOf(err) {
-		if err := Lives(ctx, conn, name); err != nil {
+		if err := CheckNotRunning(ctx, conn, name); err != nil {
 			return nil, err
 		}
 		if g, err = desk.Enrol(ctx, name, roles.Role(name.Role), w, true); transfer.KindOf(err) == transfer.KindBusy {
 			select {
-			case <-time.After(LivesPause):
+			case <-time.After(AlivePause):
 			case <-ctx.Done():
 				return nil, err
 			}
@@ -134,14 +134,14 @@ func EnrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 	return identity.New(dir, keys, g)
 }
 
-// Lives returns an error of KindAlive where an agent or service of a name runs. A new enrolment of the name would
+// CheckNotRunning returns an error of KindAlive where an agent or service of a name runs. A new enrolment of the name would
 // disconnect it.
-func Lives(ctx context.Context, conn *qmgr.Conn, name identity.Name) error {
-	c := &client.Client{Conn: conn, Clock: clock.System, Who: client.Me(), Timeout: livesWait}
+func CheckNotRunning(ctx context.Context, conn *qmgr.Conn, name identity.Name) error {
+	c := &client.Client{Conn: conn, Clock: clock.System, Who: client.Me(), Timeout: aliveWait}
 	if name.Role == identity.Agent {
 		b, _, err := c.Ping(ctx, transfer.AgentName(name.Name))
 		if err == nil {
-			return transfer.Errorf(transfer.KindAlive, "agent %s is already running on %s since %s (instance %s); this one stops", name.Name, b.Host, since(b.Started), b.Instance).
+			return transfer.Errorf(transfer.KindAlive, "agent %s is already running on %s since %s (instance %s); this one stops", name.Name, b.Host, formatTime(b.Started), b.Instance).
 				WithHint("stop that one, or take another name")
 		}
 		return nil
@@ -153,8 +153,8 @@ func Lives(ctx context.Context, conn *qmgr.Conn, name identity.Name) error {
 	return nil
 }
 
-// since is a time in a message; "-" stands for none.
-func since(t time.Time) string {
+// formatTime is a time in a message; "-" stands for none.
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
@@ -163,8 +163,8 @@ func since(t time.Time) string {
 
 // Times of an enrolment.
 const (
-	livesWait  = 3 * time.Second
-	LivesPause = 500 * time.Millisecond // between two attempts
+	aliveWait  = 3 * time.Second
+	AlivePause = 500 * time.Millisecond // between two attempts
 	// authorityWait is the time to wait for an authority that does not answer.
 	authorityWait = 15 * time.Second
 )

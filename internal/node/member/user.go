@@ -55,7 +55,7 @@ func userAt(ctx context.Context, as, url string, patience time.Duration) (c call
 			continue
 		}
 		if err == nil {
-			c.identity, err = mine(store, network, a)
+			c.identity, err = ownIdentity(store, network, a)
 		}
 		return c, err
 	}
@@ -65,15 +65,15 @@ func userAt(ctx context.Context, as, url string, patience time.Duration) (c call
 	case err != nil:
 		return c, err
 	case p.Plain:
-		return c, plainly(at)
+		return c, checkInsecureHost(at)
 	}
-	c.identity, err = mine(store, p.Network, at)
+	c.identity, err = ownIdentity(store, p.Network, at)
 	c.store, c.at = store, at
 	return c, err
 }
 
-// mine is the user's identity in the network of a queue manager.
-func mine(store *identities.Store, network, at string) (*identity.Identity, error) {
+// ownIdentity is the user's identity in the network of a queue manager.
+func ownIdentity(store *identities.Store, network, at string) (*identity.Identity, error) {
 	i, err := store.Load(network)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, transfer.Errorf(transfer.KindDenied, "this user has no identity in the network %s of the queue manager at %s", network, at).
@@ -82,8 +82,8 @@ func mine(store *identities.Store, network, at string) (*identity.Identity, erro
 	return i, err
 }
 
-// plainly refuses connections without identities to other hosts.
-func plainly(at string) error {
+// checkInsecureHost refuses connections without identities to other hosts.
+func checkInsecureHost(at string) error {
 	host, _, err := net.SplitHostPort(at)
 	if at == "" || err == nil && Loopback(host) {
 		return nil
@@ -109,7 +109,7 @@ func LoadIdentity(path string) (*identity.Identity, error) {
 // it is time, the identity is renewed on the way.
 func Connect(ctx context.Context, as, url, name string, patience time.Duration, log *slog.Logger) (conn *qmgr.Conn, err error) {
 	var who *identity.Identity
-	err = WhileRefused(ctx, func() (refused bool, err error) {
+	err = RetryRefused(ctx, func() (refused bool, err error) {
 		at, c, err := userConfig(ctx, as, url, patience)
 		if err != nil {
 			return false, err
@@ -118,7 +118,7 @@ func Connect(ctx context.Context, as, url, name string, patience time.Duration, 
 		at.Name, at.Log = name, log
 		if conn, err = qmgr.Connect(ctx, at); err == nil && at.Identity != nil {
 			if c.store != nil { // which the connection has verified by now
-				if kerr := c.store.Know(at.Identity.Name().Network, c.at); kerr != nil {
+				if kerr := c.store.SetNetwork(at.Identity.Name().Network, c.at); kerr != nil {
 					log.Warn("the network of the queue manager is not kept", "error", kerr)
 				}
 			}
@@ -127,15 +127,15 @@ func Connect(ctx context.Context, as, url, name string, patience time.Duration, 
 		return transfer.KindOf(err) == transfer.KindDenied, err
 	})
 	if transfer.KindOf(err) == transfer.KindDenied && who != nil {
-		err = elsewhere(ctx, url, who, err)
+		err = hintOtherNetwork(ctx, url, who, err)
 	}
 	return conn, err
 }
 
-// elsewhere adds a hint to a refusal by a queue manager of another network, where this user has an identity of that
+// hintOtherNetwork adds a hint to a refusal by a queue manager of another network, where this user has an identity of that
 // network, too. It does not use that identity by itself. A member of both networks could otherwise stand in for the
 // queue manager of the other network at its address.
-func elsewhere(ctx context.Context, url string, who *identity.Identity, refused error) error {
+func hintOtherNetwork(ctx context.Context, url string, who *identity.Identity, refused error) error {
 	store, err := Identities()
 	if err != nil {
 		return refused
@@ -153,18 +153,18 @@ func elsewhere(ctx context.Context, url string, who *identity.Identity, refused 
 			" before; if that is right give --identity " + i.Path() + ", or log in anew with a token of it")
 }
 
-// WhileRefused runs op, and again for anewFor while a queue manager refuses an identity. Another command may begin a new
+// RetryRefused runs op, and again for anewFor while a queue manager refuses an identity. Another command may begin a new
 // network at the address of an earlier one. It makes the new identities a moment before it listens, which may be after
 // this command has looked up the address.
-func WhileRefused(ctx context.Context, op func() (refused bool, err error)) error {
-	end := time.Now().Add(anewFor)
+func RetryRefused(ctx context.Context, op func() (refused bool, err error)) error {
+	end := time.Now().Add(refusedFor)
 	for {
 		refused, err := op()
 		if !refused || time.Now().After(end) {
 			return err
 		}
 		select {
-		case <-time.After(anewPause):
+		case <-time.After(refusedPause):
 		case <-ctx.Done():
 			return err
 		}
@@ -172,8 +172,8 @@ func WhileRefused(ctx context.Context, op func() (refused bool, err error)) erro
 }
 
 const (
-	anewFor   = 2 * time.Second
-	anewPause = 100 * time.Millisecond
+	refusedFor   = 2 * time.Second
+	refusedPause = 100 * time.Millisecond
 )
 
 // userConfig returns the configuration for a connection of this OS user.
@@ -196,7 +196,7 @@ func renewSoon(ctx context.Context, conn *qmgr.Conn, i *identity.Identity, log *
 	}
 	ctx, cancel := context.WithTimeout(ctx, RenewWait)
 	defer cancel()
-	if err := (enrol.Asker{Conn: conn}).Renew(ctx, i); err != nil {
+	if err := (enrol.Client{Conn: conn}).Renew(ctx, i); err != nil {
 		log.Warn("the identity is not renewed yet", "identity", i.Name(), "until", i.Until(), "error", err)
 	}
 }

@@ -35,11 +35,11 @@ const (
 
 // Config says where and how agents run.
 type Config struct {
-	Home    string // the user's state home, which has the directories of runs and the audit log
-	Root    string // files may be read and written beneath it
-	Records string // where data sets lie
-	Version string
-	Log     *slog.Logger
+	StateHome string // the user's state home, which has the directories of runs and the audit log
+	Root      string // files may be read and written beneath it
+	Records   string // where data sets lie
+	Version   string
+	Log       *slog.Logger
 	// Share divides the files that the process may have open; manager says that a queue
 	// manager has some of them.
 	Share func(agents []agent.Config, manager bool) error
@@ -63,7 +63,7 @@ type Box struct {
 
 // New makes the directory of a run, and clears up behind others. Close ends it.
 func New(cfg Config) (b *Box, err error) {
-	runs := filepath.Join(cfg.Home, "onebox")
+	runs := filepath.Join(cfg.StateHome, "onebox")
 	if err := os.MkdirAll(runs, 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err).WithHint("set XDG_STATE_HOME to a directory that can be written")
 	}
@@ -118,7 +118,7 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 	beside := map[transfer.AgentName]transfer.AgentName{Source: Dest, Dest: Source}
 	var configs []agent.Config
 	for _, name := range []transfer.AgentName{Dest, Source} {
-		configs = append(configs, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: []string{c.Home}, Alone: true, Beside: beside[name],
+		configs = append(configs, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: []string{c.StateHome}, Alone: true, Beside: beside[name],
 			Roots: []string{c.Root}, RecordRoot: c.Records, Version: c.Version, Log: c.Log, Streams: streams[name],
 			Direct: agent.Direct{Mode: wire.DirectPlain}}) // over loopback, where no attacker is in between
 	}
@@ -146,7 +146,7 @@ type Caller struct {
 func (b *Box) Join(ctx context.Context, s *agent.Streams, as Caller) (*agent.Agent, error) {
 	c, name := &b.cfg, as.Name
 	b.user, b.conns = as.User, append(b.conns, as.User)
-	configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: []string{c.Home}, Version: c.Version, Log: c.Log, Streams: s,
+	configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: []string{c.StateHome}, Version: c.Version, Log: c.Log, Streams: s,
 		MaxSource: 1, MaxDestination: 1, Direct: agent.Direct{Mode: wire.DirectTLS, Listen: "none"}}}
 	if err := c.Share(configs, false); err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (b *Box) Close() {
 // Another run may be writing its records: that takes moments.
 func (b *Box) openAudit() (log *audit.Log, err error) {
 	for range 400 {
-		log, err = audit.OpenLog(filepath.Join(b.cfg.Home, "audit"), time.Now)
+		log, err = audit.OpenLog(filepath.Join(b.cfg.StateHome, "audit"), time.Now)
 		if kind := transfer.KindOf(err); kind != transfer.KindConflict && kind != transfer.KindAlive {
 			return log, err
 		}

@@ -13,7 +13,7 @@ import (
 // Each command makes the directory of its run while others clear up behind runs that were killed.
 func TestRunsBegunAtTheSameTime(t *testing.T) {
 	home := t.TempDir()
-	cfg := Config{Home: home, Root: home, Records: home, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	cfg := Config{StateHome: home, Root: home, Records: home, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Share: func([]agent.Config, bool) error { return nil }}
 	var all sync.WaitGroup
 	for range 8 {

@@ -2,5 +2,5 @@
 
 package process
 
-// NoCores does nothing: this system writes no core files.
-func NoCores() {}
+// DisableCoreFiles does nothing: this system writes no core files.
+func DisableCoreFiles() {}

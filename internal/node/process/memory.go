@@ -10,9 +10,9 @@ import (
 	"ferry/internal/agent"
 )
 
-// beside is the memory that a process needs beside its agents' in-flight data, in bytes. A process with the queue
+// baseMemory is the memory that a process needs beside its agents' in-flight data, in bytes. A process with the queue
 // manager needs as much again.
-const beside = 48 << 20
+const baseMemory = 48 << 20
 
 // How much new memory is let become garbage before it is collected, beside as
 // much as is in use. The queue manager makes new memory for each message.
@@ -33,17 +33,17 @@ var slack atomic.Pointer[[]byte]
 // command collects once or twice, which is a fifth of its processor time.
 const firstPercent = 400
 
-// CollectLater delays the first collection, unless the environment says when to collect. It also has the percentage
+// DelayCollection delays the first collection, unless the environment says when to collect. It also has the percentage
 // of the runtime back after that collection.
-func CollectLater() {
+func DelayCollection() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	runtime.AddCleanup(new([64]byte), func(percent int) { debug.SetGCPercent(percent) }, debug.SetGCPercent(firstPercent))
 }
 
-// CollectLess sets the slack, unless the environment says when to collect.
-func CollectLess(n int64) {
+// SetSlack sets the slack, unless the environment says when to collect.
+func SetSlack(n int64) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
@@ -60,9 +60,9 @@ func LimitMemory(agents []agent.Config, manager bool) {
 	if len(agents) == 0 || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	limit := int64(beside)
+	limit := int64(baseMemory)
 	if manager {
-		limit += beside
+		limit += baseMemory
 	}
 	for _, a := range agents {
 		limit += a.Memory

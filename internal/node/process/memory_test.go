@@ -51,7 +51,7 @@ func TestSlackIsBesideTheLimit(t *testing.T) {
 		slack.Store(nil)
 		t.Setenv("GOMEMLIMIT", "")
 		t.Setenv("GOGC", c.env)
-		CollectLess(SlackOfOthers)
+		SetSlack(SlackOfOthers)
 		if got := debug.SetMemoryLimit(-1); got != c.want || (slack.Load() == nil) != (c.env != "") {
 			t.Errorf("%s: the limit is %d, not %d, and the slack %v", name, got, c.want, slack.Load() != nil)
 		}
@@ -67,7 +67,7 @@ func TestTheFirstCollectionIsLater(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOGC", "")
-	CollectLater()
+	DelayCollection()
 	if percent() != firstPercent {
 		t.Errorf("the percentage is %d, not %d, before the first collection", percent(), firstPercent)
 	}

@@ -22,7 +22,7 @@ func ShareFiles(agents []agent.Config, manager bool) (clients int, err error) {
 	share, clients, err := descriptor.Divide(limit, len(agents), manager, wanted)
 	if err != nil {
 		return 0, transfer.Errorf(transfer.KindUsage, "this process may have %d files open at once, and %s needs %d",
-			limit, whoRuns(len(agents), manager), descriptor.Least(len(agents), manager)).
+			limit, processName(len(agents), manager), descriptor.Least(len(agents), manager)).
 			WithHint("raise the hard limit: ulimit -Hn in a shell, LimitNOFILE= in a unit of systemd")
 	}
 
@@ -46,7 +46,7 @@ func wantedBy(c *agent.Config) int {
 	return max(cmp.Or(c.MaxSource, agent.DefaultTransfers), cmp.Or(c.MaxDestination, agent.DefaultTransfers))
 }
 
-func whoRuns(agents int, manager bool) string {
+func processName(agents int, manager bool) string {
 	who := fmt.Sprintf("%d agents", agents)
 	if agents == 1 {
 		who = "an agent"

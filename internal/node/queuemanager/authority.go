@@ -39,7 +39,7 @@ func (f *Authority) Run(ctx context.Context, out io.Writer, log *slog.Logger) er
 	if !member.Loopback(host) {
 		host = ""
 	}
-	h, err := openHome(ctx, f.Dir, log)
+	h, err := openLocalAuthority(ctx, f.Dir, log)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (f *Authority) Run(ctx context.Context, out io.Writer, log *slog.Logger) er
 		return err
 	}
 	if h.store != nil {
-		if err := h.store.Know(h.Network(), at...); err != nil {
+		if err := h.store.SetNetwork(h.Network(), at...); err != nil {
 			return err
 		}
 	}
@@ -58,10 +58,10 @@ func (f *Authority) Run(ctx context.Context, out io.Writer, log *slog.Logger) er
 	if err != nil {
 		return err
 	}
-	h.tasks.Go(h.joiners)
-	w := &way{}
+	h.tasks.Go(h.serveJoiners)
+	w := &networkLink{}
 	if f.External {
-		a := &abroad{h: h, url: f.Network}
+		a := &externalServer{authority: h, url: f.Network}
 		if err := a.open(); err != nil {
 			return err
 		}
@@ -101,25 +101,25 @@ const (
 )
 
 // first writes a token for the first queue manager of a network that has none.
-func (h *home) first(out io.Writer, f *Authority) error {
-	for _, i := range h.Identities() {
+func (a *localAuthority) first(out io.Writer, f *Authority) error {
+	for _, i := range a.Identities() {
 		if i.Name.Role == identity.Manager && !i.Revoked {
 			return nil
 		}
 	}
-	name := identity.Name{Network: h.Network(), Role: identity.Manager, Name: f.QM}
+	name := identity.Name{Network: a.Network(), Role: identity.Manager, Name: f.QM}
 	path := filepath.Join(f.Dir, firstToken)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := h.DropToken(name.String(), ""); err != nil { // of a start before
+	if _, err := a.DropToken(name.String(), ""); err != nil { // of a start before
 		return err
 	}
-	secret, err := h.NewToken(name, roles.Manager, firstFor, "")
+	secret, err := a.NewToken(name, roles.Manager, firstFor, "")
 	if err != nil {
 		return err
 	}
-	line, err := h.token(secret)
+	line, err := a.token(secret)
 	if err != nil {
 		return err
 	}
@@ -127,6 +127,6 @@ func (h *home) first(out io.Writer, f *Authority) error {
 		return transfer.Errorf(transfer.KindUnwritable, "the token for the first queue manager cannot be written: %w", err)
 	}
 	fmt.Fprintf(out, "the network %s has no queue manager yet; %s has a token for one, good for %s. Start it with:\n  ferry up --authority none --name %s --join %s\n",
-		h.Network(), path, firstFor, f.QM, path)
+		a.Network(), path, firstFor, f.QM, path)
 	return nil
 }

@@ -41,7 +41,7 @@ func TestCoordinationThatIsAwayIsSaidToBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	away := &absence{conn: own, log: slog.New(slog.DiscardHandler)}
+	away := &coordinationAbsence{conn: own, log: slog.New(slog.DiscardHandler)}
 	away.begin()
 	away.begin() // after another try
 	net := &client.Client{Conn: conn, Clock: clock.System, Who: client.Me(), Timeout: time.Minute}

@@ -42,7 +42,7 @@ type services struct {
 
 const (
 	lookPause = 2 * time.Second // between two checks of the files of a degraded service
-	looks     = 30              // until it is tried again though no file has changed
+	maxLooks  = 30              // until it is tried again though no file has changed
 )
 
 // run starts a service. Its error ends the process.
@@ -124,7 +124,7 @@ func awaitChange(ctx context.Context, dir string) {
 	for n := 1; ctx.Err() == nil; n++ {
 		process.SleepFor(ctx, lookPause)
 		now := listing(dir)
-		if now == last && (now != before || n >= looks) {
+		if now == last && (now != before || n >= maxLooks) {
 			return
 		}
 		last = now
@@ -146,11 +146,11 @@ func listing(dir string) string {
 }
 
 // coordinate starts coordination. The other services run without it where its files cannot be used.
-func (b *services) coordinate(cfg coordination.Config, conn *qmgr.Conn, desk *Desk) error {
+func (b *services) coordinate(cfg coordination.Config, conn *qmgr.Conn, desk *Responder) error {
 	if dir, err := filepath.Abs(cfg.Dir); err == nil { // as errors name it to users with other working directories
 		cfg.Dir = dir
 	}
-	away := &absence{conn: conn, log: b.log}
+	away := &coordinationAbsence{conn: conn, log: b.log}
 	start := func() (run, stop func(), err error) {
 		away.end()
 		s, err := coordination.Start(b.ctx, cfg, conn)
@@ -167,15 +167,15 @@ func (b *services) coordinate(cfg coordination.Config, conn *qmgr.Conn, desk *De
 // coordinationAway is the answer of coordination that does not run, for every asker.
 const coordinationAway = "coordination is degraded: it cannot use its files; the log of `ferry up` has the reason"
 
-// An absence answers the questions to coordination while that does not run.
-type absence struct {
+// A coordinationAbsence answers the questions to coordination while that does not run.
+type coordinationAbsence struct {
 	conn *qmgr.Conn // coordination's
 	log  *slog.Logger
 	stop func() // nil: no question is answered
 }
 
 // begin answers until end. The question whether coordination runs has no answer: another one may start.
-func (a *absence) begin() {
+func (a *coordinationAbsence) begin() {
 	a.end()
 	stop, err := a.conn.Subscribe(wire.AllAsks(wire.Coordination), func(m qmgr.Message) {
 		ask, err := wire.DecodeAsk(m.Data)
@@ -196,7 +196,7 @@ func (a *absence) begin() {
 }
 
 // end stops answering.
-func (a *absence) end() {
+func (a *coordinationAbsence) end() {
 	if a.stop != nil {
 		a.stop()
 		a.stop = nil

@@ -14,9 +14,9 @@ import (
 	"ferry/internal/security/enrol"
 )
 
-// managerLives reports whether a queue manager of a name runs: the one that is connected, or another member of
+// managerRuns reports whether a queue manager of a name runs: the one that is connected, or another member of
 // its cluster.
-func managerLives(ctx context.Context, conn *qmgr.Conn, name string) bool {
+func managerRuns(ctx context.Context, conn *qmgr.Conn, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, membersWait)
 	defer cancel()
 	all, err := qmgr.Members(ctx, conn)
@@ -29,24 +29,24 @@ func managerLives(ctx context.Context, conn *qmgr.Conn, name string) bool {
 // catchUp asks for the trust document of the network's authority each time that this member of a cluster has been
 // without the others. The member may have missed the document meanwhile. The other members send it the claims. catchUp
 // returns when ctx ends.
-func (o *outpost) catchUp() {
+func (a *remoteAuthority) catchUp() {
 	t := time.NewTicker(catchUpLook)
 	defer t.Stop()
 	for behind := true; ; {
-		if o.server.Passing() != "" {
+		if a.server.Passing() != "" {
 			behind = true
 		} else if behind {
-			ctx, cancel := context.WithTimeout(o.ctx, member.RenewWait)
-			doc, err := enrol.Asker{Conn: o.conn}.Trust(ctx)
+			ctx, cancel := context.WithTimeout(a.ctx, member.RenewWait)
+			doc, err := enrol.Client{Conn: a.conn}.Trust(ctx)
 			cancel()
 			if err == nil {
-				o.heard(doc)
+				a.takeDocument(doc)
 				behind = false
 			}
 		}
 		select {
 		case <-t.C:
-		case <-o.ctx.Done():
+		case <-a.ctx.Done():
 			return
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // IssueFrom issues the identity of an external server from the authority in a directory.
 func IssueFrom(ctx context.Context, from, path, name string, log *slog.Logger) (i *identity.Identity, claims roles.Claims, err error) {
-	h, err := openHome(ctx, from, log)
+	h, err := openLocalAuthority(ctx, from, log)
 	if transfer.KindOf(err) == transfer.KindAlive {
 		return nil, claims, transfer.Errorf(transfer.KindAlive, "the authority in %s runs", from).WithHint("leave out --dir and give --network, or stop it for a moment")
 	}
@@ -41,10 +41,10 @@ func IssueFrom(ctx context.Context, from, path, name string, log *slog.Logger) (
 	return i, claims, err
 }
 
-// An abroad serves an external server for an authority: it sends claims and does errands.
-type abroad struct {
-	h   *home
-	url string
+// An externalServer serves an external server for an authority: it sends claims and does errands.
+type externalServer struct {
+	authority *localAuthority
+	url       string
 
 	mu    sync.Mutex
 	last  *roles.Claims // the last claims sent to the server
@@ -55,55 +55,55 @@ type abroad struct {
 const errandsName = "errands"
 
 // admit sends claims to the server, unless it has sent the same ones before.
-func (a *abroad) admit(c roles.Claims) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.last != nil && server.SameClaims(*a.last, c) {
+func (s *externalServer) admit(c roles.Claims) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil && server.SameClaims(*s.last, c) {
 		return nil
 	}
-	jwt, seed, err := a.h.SystemUser(time.Hour)
+	jwt, seed, err := s.authority.SystemUser(time.Hour)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(a.h.ctx, admitWait)
+	ctx, cancel := context.WithTimeout(s.authority.ctx, admitWait)
 	defer cancel()
-	f, err := qmgr.AdmitExternal(ctx, a.url, a.h.self, errands.SystemUser{JWT: jwt, Seed: seed}, c)
+	f, err := qmgr.AdmitExternal(ctx, s.url, s.authority.self, errands.SystemUser{JWT: jwt, Seed: seed}, c)
 	if err != nil {
 		return err
 	}
-	a.last, a.facts = &c, f
+	s.last, s.facts = &c, f
 	return nil
 }
 
-func (a *abroad) known() qmgr.Facts {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.facts
+func (s *externalServer) known() qmgr.Facts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts
 }
 
 // open connects to the external server and sends it the claims. Until the authority stops, it does the errands that an
 // embedded queue manager does itself.
-func (a *abroad) open() error {
-	i, err := a.h.issue(filepath.Join(a.h.dir, identitiesDir, errandsName), identity.Manager, errandsName, roles.Manager)
+func (s *externalServer) open() error {
+	i, err := s.authority.issue(filepath.Join(s.authority.dir, identitiesDir, errandsName), identity.Manager, errandsName, roles.Manager)
 	if err != nil {
 		return err
 	}
-	conn, err := qmgr.Connect(a.h.ctx, qmgr.ConnConfig{URL: a.url, Name: "ferry errands", Identity: i, Timeout: -1, Log: a.h.log})
+	conn, err := qmgr.Connect(s.authority.ctx, qmgr.ConnConfig{URL: s.url, Name: "ferry errands", Identity: i, Timeout: -1, Log: s.authority.log})
 	if err != nil {
 		return err
 	}
-	claims, err := a.h.Claims()
+	claims, err := s.authority.Claims()
 	if err == nil {
-		err = a.admit(claims)
+		err = s.admit(claims)
 	}
 	var stop func()
 	if err == nil {
-		stop, err = qmgr.DoErrands(conn, a.known, (&queueRules{document: a.h.document}).may)
+		stop, err = qmgr.DoErrands(conn, s.known, (&queueRules{document: s.authority.document}).may)
 	}
 	if err != nil {
 		conn.Close()
 		return err
 	}
-	a.h.tasks.Go(func() { <-a.h.ctx.Done(); stop(); conn.Close() })
+	s.authority.tasks.Go(func() { <-s.authority.ctx.Done(); stop(); conn.Close() })
 	return nil
 }

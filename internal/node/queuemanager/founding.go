@@ -29,9 +29,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A home is the network's authority in the process of `ferry up` or `ferry authority run`. It holds the identities of
+// A localAuthority is the network's authority in the process of `ferry up` or `ferry authority run`. It holds the identities of
 // the services in this process, too.
-type home struct {
+type localAuthority struct {
 	*authority.Authority
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
@@ -41,8 +41,8 @@ type home struct {
 	self  *identity.Identity // the authority's own
 	qm    *identity.Identity // the queue manager's
 
-	way   atomic.Pointer[way] // to the network; nil: it is not reached yet
-	enrol string              // HOST:PORT where joiners ask
+	link  atomic.Pointer[networkLink] // to the network; nil: it is not reached yet
+	enrol string                      // HOST:PORT where joiners ask
 	tasks sync.WaitGroup
 
 	changing sync.Mutex // one change at a time
@@ -54,8 +54,8 @@ type home struct {
 	again chan struct{} // the network is reached again
 }
 
-// A way is the connection of an authority to its network.
-type way struct {
+// A networkLink is the connection of an authority to its network.
+type networkLink struct {
 	conn  *qmgr.Conn // the authority's
 	admit func(roles.Claims) error
 }
@@ -66,9 +66,9 @@ const (
 	identitiesDir = "identities"
 )
 
-// openHome opens the authority in a state directory, or makes a network there.
-func openHome(ctx context.Context, dir string, log *slog.Logger) (*home, error) {
-	if err := bereft(dir); err != nil {
+// openLocalAuthority opens the authority in a state directory, or makes a network there.
+func openLocalAuthority(ctx context.Context, dir string, log *slog.Logger) (*localAuthority, error) {
+	if err := checkAuthorityPresent(dir); err != nil {
 		return nil, err
 	}
 	a, err := authority.Open(filepath.Join(dir, authorityDir), time.Now)
@@ -82,7 +82,7 @@ func openHome(ctx context.Context, dir string, log *slog.Logger) (*home, error) 
 	if authority.Founded(a) {
 		log.Warn("founded a new network, which has no agents and no users yet; keep a backup of its directory", "network", a.Network(), "dir", filepath.Join(dir, authorityDir))
 	}
-	h := &home{Authority: a, log: log, dir: dir, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	h := &localAuthority{Authority: a, log: log, dir: dir, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	h.ctx, h.end = context.WithCancel(ctx)
 	if h.self, err = h.issue(filepath.Join(dir, identitiesDir, "authority"), identity.Authority, "", roles.Authority); err == nil {
 		err = h.user()
@@ -94,9 +94,9 @@ func openHome(ctx context.Context, dir string, log *slog.Logger) (*home, error) 
 	return h, nil
 }
 
-// bereft returns an error of KindLost where a state directory has identities of a network but not its authority. A new
+// checkAuthorityPresent returns an error of KindLost where a state directory has identities of a network but not its authority. A new
 // authority would begin another network.
-func bereft(dir string) error {
+func checkAuthorityPresent(dir string) error {
 	path := filepath.Join(dir, authorityDir)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -112,89 +112,89 @@ func bereft(dir string) error {
 }
 
 // user gives the OS user an identity. The commands of this user act under it in the network.
-func (h *home) user() error {
+func (a *localAuthority) user() error {
 	store, err := member.Identities()
 	if err != nil {
-		h.log.Warn("this user gets no identity: there is no place for it", "error", err)
+		a.log.Warn("this user gets no identity: there is no place for it", "error", err)
 		return nil
 	}
-	if err := store.Sweep(time.Now(), h.Network()); err != nil {
-		h.log.Warn("identities of this user that have ended are not removed", "error", err)
+	if err := store.Sweep(time.Now(), a.Network()); err != nil {
+		a.log.Warn("identities of this user that have ended are not removed", "error", err)
 	}
-	dir, err := store.Dir(h.Network())
+	dir, err := store.Dir(a.Network())
 	if os.Geteuid() == 0 && errors.As(err, new(*keyfile.ForeignError)) { // a HOME that is not root's
 		return err
 	}
 	if err != nil { // as of a service that may write nowhere else
-		h.log.Warn("this user gets no identity: it cannot be kept", "error", err)
+		a.log.Warn("this user gets no identity: it cannot be kept", "error", err)
 		return nil
 	}
-	h.store = store
-	name := identity.Name{Network: h.Network(), Role: identity.User, Name: member.UserName()}
-	if _, err := identity.Load(dir); errors.Is(err, fs.ErrNotExist) && h.Role(name) != "" {
-		h.log.Warn("the user has an identity of the network in another state directory; this one gets new keys, and agents stop the monitors, schedules and jobs made with the others. "+
+	a.store = store
+	name := identity.Name{Network: a.Network(), Role: identity.User, Name: member.UserName()}
+	if _, err := identity.Load(dir); errors.Is(err, fs.ErrNotExist) && a.Role(name) != "" {
+		a.log.Warn("the user has an identity of the network in another state directory; this one gets new keys, and agents stop the monitors, schedules and jobs made with the others. "+
 			"To keep them start with the former HOME or XDG_STATE_HOME", "identity", name, "dir", dir.Path())
 	}
-	_, err = h.issueIn(dir, identity.User, name.Name, roles.Admin)
+	_, err = a.issueIn(dir, identity.User, name.Name, roles.Admin)
 	return err
 }
 
 // issue is the identity of something that runs here, in a directory; it is made where it is
 // missing or due.
-func (h *home) issue(path string, role identity.Role, name string, as roles.Role) (*identity.Identity, error) {
+func (a *localAuthority) issue(path string, role identity.Role, name string, as roles.Role) (*identity.Identity, error) {
 	dir, err := keyfile.Make(path)
 	if err != nil {
 		return nil, err
 	}
-	return h.issueIn(dir, role, name, as)
+	return a.issueIn(dir, role, name, as)
 }
 
-func (h *home) issueIn(dir *keyfile.Dir, role identity.Role, name string, as roles.Role) (*identity.Identity, error) {
-	want := identity.Name{Network: h.Network(), Role: role, Name: name}
+func (a *localAuthority) issueIn(dir *keyfile.Dir, role identity.Role, name string, as roles.Role) (*identity.Identity, error) {
+	want := identity.Name{Network: a.Network(), Role: role, Name: name}
 	i, err := identity.Load(dir)
-	if errors.Is(err, keyfile.ErrLax) {
+	if errors.Is(err, keyfile.ErrInsecure) {
 		return nil, err
 	}
-	if role == identity.Agent && h.Revoked(want) {
+	if role == identity.Agent && a.Revoked(want) {
 		return nil, transfer.Errorf(transfer.KindDenied, "the identity of agent %s was revoked", name).
 			WithHint("to let it in again: `ferry token create --agent " + name + "`, and `ferry agent run " + name + " --join FILE`")
 	}
-	if err == nil && !h.current(i, want, as) {
+	if err == nil && !a.current(i, want, as) {
 		// The name has other keys by now, or none. New keys can finish the work begun with these, because the name
 		// belongs to this host.
-		h.log.Warn("the identity is not as it was issued last; it gets new keys", "identity", want, "was", i.Name())
-		if dir, err = member.Aside(dir.Path()); err != nil {
+		a.log.Warn("the identity is not as it was issued last; it gets new keys", "identity", want, "was", i.Name())
+		if dir, err = member.PutAside(dir.Path()); err != nil {
 			return nil, err
 		}
 		err = fs.ErrNotExist
 	}
-	if now := time.Now(); err != nil || !now.Before(i.Due()) || now.Before(i.Certificate().Leaf.NotBefore) || !h.latest(i) {
-		fresh, ierr := h.IssueTo(dir, want, as, "")
+	if now := time.Now(); err != nil || !now.Before(i.Due()) || now.Before(i.Certificate().Leaf.NotBefore) || !a.latest(i) {
+		fresh, ierr := a.IssueTo(dir, want, as, "")
 		switch {
 		case ierr == nil:
 			i = fresh
-			h.changed()
+			a.changed()
 		case err == nil && transfer.Full(ierr) && time.Now().Before(i.Until()):
-			h.log.Warn("the identity is not renewed yet", "identity", want, "until", i.Until(), "error", ierr)
+			a.log.Warn("the identity is not renewed yet", "identity", want, "until", i.Until(), "error", ierr)
 		default:
 			return nil, ierr
 		}
 	}
 
-	h.mu.Lock()
-	h.all = append(h.all, i)
-	h.mu.Unlock()
-	h.tasks.Go(func() { member.KeepRenewed(h.ctx, i, func(context.Context) error { return h.renew(i) }, h.log) })
+	a.mu.Lock()
+	a.all = append(a.all, i)
+	a.mu.Unlock()
+	a.tasks.Go(func() { member.KeepRenewed(a.ctx, i, func(context.Context) error { return a.renew(i) }, a.log) })
 	return i, nil
 }
 
 // renew renews an identity of a service in this process.
-func (h *home) renew(i *identity.Identity) error {
-	w, err := authority.WishOf(i.Keys())
+func (a *localAuthority) renew(i *identity.Identity) error {
+	w, err := authority.IdentityRequestOf(i.Keys())
 	if err != nil {
 		return err
 	}
-	g, err := h.Renew(i.Name(), w)
+	g, err := a.Renew(i.Name(), w)
 	if err != nil {
 		return err
 	}
@@ -202,114 +202,114 @@ func (h *home) renew(i *identity.Identity) error {
 }
 
 // latest reports whether an identity was issued since the authority's keys have changed last.
-func (h *home) latest(i *identity.Identity) bool {
-	return slices.Equal(i.Known(), h.Roots().Hashes())
+func (a *localAuthority) latest(i *identity.Identity) bool {
+	return slices.Equal(i.Known(), a.Roots().Hashes())
 }
 
 // follow renews the identities in this process after a change of the authority's keys. It runs before queue managers
 // get the change, because they may then refuse the old keys.
-func (h *home) follow() error {
-	h.mu.Lock()
-	all := slices.Clone(h.all)
-	h.mu.Unlock()
+func (a *localAuthority) follow() error {
+	a.mu.Lock()
+	all := slices.Clone(a.all)
+	a.mu.Unlock()
 	var err error
 	for _, i := range all {
-		if !h.latest(i) {
-			err = errors.Join(err, h.renew(i))
+		if !a.latest(i) {
+			err = errors.Join(err, a.renew(i))
 		}
 	}
 	return err
 }
 
 // current reports whether an identity has the name, the role and the keys that the authority issued last for want.
-func (h *home) current(i *identity.Identity, want identity.Name, as roles.Role) bool {
-	w, err := authority.WishOf(i.Keys())
-	return err == nil && i.Name() == want && h.Role(want) == as && h.Has(want, w)
+func (a *localAuthority) current(i *identity.Identity, want identity.Name, as roles.Role) bool {
+	w, err := authority.IdentityRequestOf(i.Keys())
+	return err == nil && i.Name() == want && a.Role(want) == as && a.Has(want, w)
 }
 
 // Enrol enrols an identity at the authority and publishes the change at once. The name may get new keys by it. Enrol
 // refuses that while an agent or a queue manager of the name runs, because new keys would disconnect it.
-func (h *home) Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error) {
-	if name, ok := h.Replaces(secret, as, w); ok {
-		if err := h.lives(name); err != nil {
+func (a *localAuthority) Enrol(secret string, as identity.Name, w authority.IdentityRequest) (identity.Grant, error) {
+	if name, ok := a.Replaces(secret, as, w); ok {
+		if err := a.checkNotRunning(name); err != nil {
 			return identity.Grant{}, err
 		}
 	}
-	g, err := h.Authority.Enrol(secret, as, w)
+	g, err := a.Authority.Enrol(secret, as, w)
 	if err == nil {
-		h.changed()
+		a.changed()
 	}
 	return g, err
 }
 
-// lives is an error of KindAlive where something of a name runs.
-func (h *home) lives(name identity.Name) error {
-	w := h.way.Load()
+// checkNotRunning is an error of KindAlive where something of a name runs.
+func (a *localAuthority) checkNotRunning(name identity.Name) error {
+	w := a.link.Load()
 	switch {
 	case w == nil, name.Role == identity.User: // the authority cannot know
 		return nil
 	case name.Role == identity.Manager:
-		if managerLives(h.ctx, w.conn, name.Name) {
+		if managerRuns(a.ctx, w.conn, name.Name) {
 			return transfer.Errorf(transfer.KindAlive, "queue manager %s runs", name.Name).WithHint("stop it, or have a token made for another name")
 		}
 		return nil
 	}
-	return member.Lives(h.ctx, w.conn, name)
+	return member.CheckNotRunning(a.ctx, w.conn, name)
 }
 
 // guard returns the guard of the queue manager: its identity, the claims and the rules for connections.
-func (h *home) guard(name string) (*server.Guard, error) {
+func (a *localAuthority) guard(name string) (*server.Guard, error) {
 	var err error
-	if h.qm, err = h.issue(filepath.Join(h.dir, identitiesDir, "qm"), identity.Manager, name, roles.Manager); err != nil {
+	if a.qm, err = a.issue(filepath.Join(a.dir, identitiesDir, "qm"), identity.Manager, name, roles.Manager); err != nil {
 		return nil, err
 	}
-	claims, err := h.Claims()
+	claims, err := a.Claims()
 	if err != nil {
 		return nil, err
 	}
 	// The claims are kept for a later move of the authority to another process.
-	keep := func(c roles.Claims) error { return keepClaims(h.qm, c) }
+	keep := func(c roles.Claims) error { return keepClaims(a.qm, c) }
 	if err := keep(claims); transfer.Full(err) {
-		h.log.Warn("the disk is full: the claims of the queue manager are kept later", "dir", h.dir, "error", err)
+		a.log.Warn("the disk is full: the claims of the queue manager are kept later", "dir", a.dir, "error", err)
 	} else if err != nil {
 		return nil, err
 	}
-	rules := &queueRules{document: h.document}
-	return &server.Guard{Identity: h.qm, Claims: claims, Keep: keep, May: rules.may, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
+	rules := &queueRules{document: a.document}
+	return &server.Guard{Identity: a.qm, Claims: claims, Keep: keep, May: rules.may, Enrolled: func(token string) bool { return authority.Enrolled(a.Authority, token) }}, nil
 }
 
 // attend has the authority answer until stop, over the queue manager and, while a token is open, at the address
 // enrolAt; "": the port after the queue manager's.
-func (h *home) attend(server *server.Server, listen, enrolAt string) error {
+func (a *localAuthority) attend(server *server.Server, listen, enrolAt string) error {
 	var err error
-	if h.enrol, err = nextPort(enrolAt, listen, server.URL()); err != nil {
+	if a.enrol, err = nextPort(enrolAt, listen, server.URL()); err != nil {
 		return err
 	}
-	if h.store != nil {
+	if a.store != nil {
 		for _, at := range qmgr.Addresses(server.URL()) {
-			if was, err := h.store.Network(at); err == nil && was != h.Network() && authority.Founded(h.Authority) {
-				h.log.Warn("the address belonged to another network: its agents and users are not let in. Where its directory was lost, stop, and restore it from its backup", "at", at, "network", h.Network(), "was", was)
+			if was, err := a.store.Network(at); err == nil && was != a.Network() && authority.Founded(a.Authority) {
+				a.log.Warn("the address belonged to another network: its agents and users are not let in. Where its directory was lost, stop, and restore it from its backup", "at", at, "network", a.Network(), "was", was)
 			}
 		}
-		if err := h.store.Know(h.Network(), reached(listen, qmgr.Addresses(server.URL()))...); err != nil {
+		if err := a.store.SetNetwork(a.Network(), reached(listen, qmgr.Addresses(server.URL()))...); err != nil {
 			return err
 		}
 	}
-	conn, err := qmgr.Connect(h.ctx, qmgr.ConnConfig{Server: server, Name: "ferry authority", Identity: h.self, Early: true, Log: h.log})
+	conn, err := qmgr.Connect(a.ctx, qmgr.ConnConfig{Server: server, Name: "ferry authority", Identity: a.self, Early: true, Log: a.log})
 	if err != nil {
 		return err
 	}
-	if err := h.serve(&way{conn, server.Admit}); err != nil {
+	if err := a.serve(&networkLink{conn, server.Admit}); err != nil {
 		return err
 	}
-	h.tasks.Go(h.joiners)
+	a.tasks.Go(a.serveJoiners)
 	return nil
 }
 
 // serve has the authority answer questions of the network.
-func (h *home) serve(w *way) error {
-	h.way.Store(w)
-	desk := &enrol.Desk{Authority: h.Authority, Conn: w.conn, Token: h.token, Changed: h.changed, Log: h.log}
+func (a *localAuthority) serve(w *networkLink) error {
+	a.link.Store(w)
+	desk := &enrol.Responder{Authority: a.Authority, Conn: w.conn, Token: a.token, Changed: a.changed, Log: a.log}
 	stop, err := desk.Attend()
 	if err != nil {
 		return err
@@ -328,7 +328,7 @@ func (h *home) serve(w *way) error {
 		}
 		if was.instance != now.instance || now.at.Sub(was.at) > managerAway {
 			select {
-			case h.again <- struct{}{}:
+			case a.again <- struct{}{}:
 			default:
 			}
 		}
@@ -337,8 +337,8 @@ func (h *home) serve(w *way) error {
 		stop()
 		return err
 	}
-	h.tasks.Go(func() { <-h.ctx.Done(); unsubscribe(); stop() })
-	h.tasks.Go(h.publish)
+	a.tasks.Go(func() { <-a.ctx.Done(); unsubscribe(); stop() })
+	a.tasks.Go(a.publish)
 	return nil
 }
 
@@ -349,18 +349,18 @@ const (
 
 // caller returns the configuration for the connection of a service in this process to its queue manager. Where there
 // are no identities it connects as token. name is the name of the agent, for an agent.
-func (h *home) caller(server *server.Server, token string, role identity.Role, name string, log *slog.Logger) (cc qmgr.ConnConfig, err error) {
+func (a *localAuthority) caller(server *server.Server, token string, role identity.Role, name string, log *slog.Logger) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
-	if h == nil {
+	if a == nil {
 		return cc, nil
 	}
 	switch role {
 	case identity.Agent:
-		cc.Identity, err = h.issue(filepath.Join(h.dir, "agents", name, member.IdentityDir), role, name, roles.Agent)
+		cc.Identity, err = a.issue(filepath.Join(a.dir, "agents", name, member.IdentityDir), role, name, roles.Agent)
 	case identity.Manager: // which may speak as any token
-		cc.Identity = h.qm
+		cc.Identity = a.qm
 	default:
-		cc.Identity, err = h.issue(filepath.Join(h.dir, identitiesDir, string(role)), role, "", roles.Role(role))
+		cc.Identity, err = a.issue(filepath.Join(a.dir, identitiesDir, string(role)), role, "", roles.Role(role))
 	}
 	return cc, err
 }
@@ -375,51 +375,51 @@ func forgetAddresses(listen string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return store.Know("", listen)
+	return store.SetNetwork("", listen)
 }
 
 // document is the newest rules document; nil, of none.
-func (h *home) document() (*trust.Document, error) {
-	if h == nil {
+func (a *localAuthority) document() (*trust.Document, error) {
+	if a == nil {
 		return nil, nil
 	}
-	doc, err := h.Trust(trust.Rules)
+	doc, err := a.Trust(trust.Rules)
 	if err != nil {
 		return nil, err
 	}
-	return trust.Open(h.self.Trust(), h.Network(), doc)
+	return trust.Open(a.self.Trust(), a.Network(), doc)
 }
 
 // stop ends everything; it may be called again, and of none.
-func (h *home) stop() {
-	if h == nil {
+func (a *localAuthority) stop() {
+	if a == nil {
 		return
 	}
-	h.end()
-	h.tasks.Wait()
-	if w := h.way.Load(); w != nil {
+	a.end()
+	a.tasks.Wait()
+	if w := a.link.Load(); w != nil {
 		w.conn.Close()
 	}
-	h.Close()
+	a.Close()
 }
 
 // changed publishes the claims and the trust document, so that revoked identities are refused. An authority that has
 // not reached its network yet does so when it has.
-func (h *home) changed() {
-	w := h.way.Load()
+func (a *localAuthority) changed() {
+	w := a.link.Load()
 	if w == nil {
 		return
 	}
-	h.changing.Lock() // the claims that are read first are admitted first
-	defer h.changing.Unlock()
-	err := h.follow()
-	claims, cerr := h.Claims()
+	a.changing.Lock() // the claims that are read first are admitted first
+	defer a.changing.Unlock()
+	err := a.follow()
+	claims, cerr := a.Claims()
 	if err = errors.Join(err, cerr); cerr == nil {
 		err = errors.Join(err, w.admit(claims), tellManagers(w.conn, claims))
 	}
-	err = errors.Join(err, h.distrust(w)) // agents get it even where a queue manager fails
+	err = errors.Join(err, a.distrust(w)) // agents get it even where a queue manager fails
 	if err != nil {
-		h.log.Error("some queue managers do not refuse the revoked identities yet", "error", err)
+		a.log.Error("some queue managers do not refuse the revoked identities yet", "error", err)
 	}
 }
 
@@ -433,12 +433,12 @@ func tellManagers(conn *qmgr.Conn, claims roles.Claims) error {
 }
 
 // distrust publishes the revoked keys and the trusted roots, and applies both to the identities in this process.
-func (h *home) distrust(w *way) error {
-	doc, err := h.Trust(trust.Keys)
+func (a *localAuthority) distrust(w *networkLink) error {
+	doc, err := a.Trust(trust.Keys)
 	if err != nil {
 		return err
 	}
-	d, err := trust.Open(h.self.Trust(), h.Network(), doc)
+	d, err := trust.Open(a.self.Trust(), a.Network(), doc)
 	if err != nil {
 		return err
 	}
@@ -446,50 +446,50 @@ func (h *home) distrust(w *way) error {
 	for _, r := range d.Revoked {
 		keys = append(keys, r.TLS)
 	}
-	h.mu.Lock()
-	for _, i := range h.all {
+	a.mu.Lock()
+	for _, i := range a.all {
 		i.Distrust(keys)
 		i.Trusting(d.Roots)
 	}
-	h.mu.Unlock()
-	rules, err := h.Trust(trust.Rules)
+	a.mu.Unlock()
+	rules, err := a.Trust(trust.Rules)
 	if err == nil {
 		err = w.conn.Publish(wire.Rules, rules)
 	}
 	return errors.Join(err, w.conn.Publish(wire.Trust, doc))
 }
 
-// settled is the least running time of the process before it rotates or gives up keys. It also bounds the change of the
+// clockTrustedAfter is the least running time of the process before it rotates or gives up keys. It also bounds the change of the
 // host's clock in that time. A host that starts with a clock years ahead would otherwise rotate at once, and a
 // correction of the clock could not undo that.
-const settled = time.Hour
+const clockTrustedAfter = time.Hour
 
-// tend does the step that is due of a rotation of keys, once the clock can be believed.
-func (h *home) tend(began time.Time) (changed bool, err error) {
+// rotateStep does the step that is due of a rotation of keys, once the clock can be believed.
+func (a *localAuthority) rotateStep(began time.Time) (changed bool, err error) {
 	ran := time.Since(began) // by the monotonic clock, which cannot be set
 	shown := time.Now().Round(0).Sub(began.Round(0))
-	if ran < settled || (shown-ran).Abs() > settled {
+	if ran < clockTrustedAfter || (shown-ran).Abs() > clockTrustedAfter {
 		return false, nil
 	}
-	return h.Tend()
+	return a.RotateIfDue()
 }
 
 // publish repeats the trust document for the agents and queue managers that were away.
-func (h *home) publish() {
+func (a *localAuthority) publish() {
 	t := time.NewTicker(publishEvery)
 	defer t.Stop()
 	began := time.Now()
 	for {
-		if changed, err := h.tend(began); err != nil {
-			h.log.Error("the authority's keys are not rotated yet", "error", err)
+		if changed, err := a.rotateStep(began); err != nil {
+			a.log.Error("the authority's keys are not rotated yet", "error", err)
 		} else if changed {
-			h.log.Info("the authority has rotated its keys, or given up old ones")
+			a.log.Info("the authority has rotated its keys, or given up old ones")
 		}
-		h.changed()
+		a.changed()
 		select {
 		case <-t.C:
-		case <-h.again:
-		case <-h.ctx.Done():
+		case <-a.again:
+		case <-a.ctx.Done():
 			return
 		}
 	}
@@ -497,46 +497,46 @@ func (h *home) publish() {
 
 const (
 	publishEvery = 5 * time.Minute
-	doorLook     = time.Second
-	doorStays    = time.Minute // after the last token: an answer may be lost, and asked for again
+	joinersLook  = time.Second
+	joinersStay  = time.Minute // after the last token: an answer may be lost, and asked for again
 )
 
 // token writes a token's secret as joiners are given it, and has the door opened.
-func (h *home) token(secret string) (string, error) {
+func (a *localAuthority) token(secret string) (string, error) {
 	select {
-	case h.wake <- struct{}{}:
+	case a.wake <- struct{}{}:
 	default:
 	}
-	t := enrol.Token{Network: h.Network(), Root: h.Roots().Hash(), Secret: secret, Addresses: reached(h.enrol, []string{h.enrol})}
+	t := enrol.Token{Network: a.Network(), Root: a.Roots().Hash(), Secret: secret, Addresses: reached(a.enrol, []string{a.enrol})}
 	return t.String(), nil
 }
 
-// joiners listens while a token is open.
-func (h *home) joiners() {
+// serveJoiners listens while a token is open.
+func (a *localAuthority) serveJoiners() {
 	var end context.CancelFunc
 	var closed chan struct{}
 	var last time.Time
-	t := time.NewTicker(doorLook)
+	t := time.NewTicker(joinersLook)
 	defer t.Stop()
 	for {
-		if len(h.Tokens()) > 0 {
+		if len(a.Tokens()) > 0 {
 			last = time.Now()
 		}
-		switch open := time.Since(last) < doorStays; {
+		switch open := time.Since(last) < joinersStay; {
 		case open && end == nil:
-			l, err := net.Listen("tcp", h.enrol)
+			l, err := net.Listen("tcp", a.enrol)
 			if err != nil {
-				h.log.Error("joiners cannot be heard", "listen", h.enrol, "error", err)
+				a.log.Error("joiners cannot be heard", "listen", a.enrol, "error", err)
 				break
 			}
 			var ctx context.Context
-			ctx, end = context.WithCancel(h.ctx)
+			ctx, end = context.WithCancel(a.ctx)
 			closed = make(chan struct{})
-			h.log.Info("listening for joiners", "address", l.Addr())
+			a.log.Info("listening for joiners", "address", l.Addr())
 			go func() {
 				defer close(closed)
-				if err := enrol.Serve(ctx, l, h.self, h, h.log); err != nil {
-					h.log.Error("joiners are no longer heard", "error", err)
+				if err := enrol.Serve(ctx, l, a.self, a, a.log); err != nil {
+					a.log.Error("joiners are no longer heard", "error", err)
 				}
 			}()
 		case !open && end != nil:
@@ -546,8 +546,8 @@ func (h *home) joiners() {
 		}
 		select {
 		case <-t.C:
-		case <-h.wake:
-		case <-h.ctx.Done():
+		case <-a.wake:
+		case <-a.ctx.Done():
 			if end != nil {
 				end()
 				<-closed

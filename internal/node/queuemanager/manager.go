@@ -45,7 +45,7 @@ type Config struct {
 // OwnState checks that the directories of a queue manager and of coordination belong to this user.
 func OwnState(dir string) error {
 	for _, own := range []string{"qm", filepath.Join("coordination", "audit")} {
-		if err := keyfile.Own(filepath.Join(dir, own)); err != nil {
+		if err := keyfile.CheckNotForeign(filepath.Join(dir, own)); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func (u *Config) Run(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	desk, err := OpenDesk(conn, server.Channels(), h.document, names)
+	desk, err := OpenResponder(conn, server.Channels(), h.document, names)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (u *Config) Run(ctx context.Context) error {
 		fmt.Fprintf(u.Console.Out, "channels of other queue managers come in at %s\n", at)
 	}
 	process.LimitMemory(u.Agents, true)
-	process.CollectLess(process.SlackOfManager)
+	process.SetSlack(process.SlackOfManager)
 	for i, n := range names {
 		own, err := h.caller(server, transfer.AgentName(n).Token(), identity.Agent, n, u.Log)
 		if transfer.KindOf(err) == transfer.KindDenied { // that error does not concern the other services
@@ -151,7 +151,7 @@ func (u *Config) Run(ctx context.Context) error {
 			a.Ended = func() { desk.ready[n].Store(false) }
 			desk.ready[n].Store(true)
 			fmt.Fprintf(u.Console.Out, "agent %s ready\n", a.Name())
-			return func() { agents.Attend(ctx, u.Console, []agents.Attended{a}, false) }, a.Close, nil
+			return func() { agents.WaitAll(ctx, u.Console, []agents.Running{a}, false) }, a.Close, nil
 		}}); err != nil {
 			return cmp.Or(process.Lost(ctx), err)
 		}
@@ -175,8 +175,8 @@ func (u *Config) remark() string {
 	return ""
 }
 
-// A house knows the services beside a queue manager. A nil home is a house without identities.
-type house interface {
+// hostServices connects the services beside a queue manager. A nil localAuthority is hostServices without identities.
+type hostServices interface {
 	caller(server *server.Server, token string, role identity.Role, name string, log *slog.Logger) (qmgr.ConnConfig, error)
 	// document is the newest trust document; nil where there are no identities.
 	document() (*trust.Document, error)
@@ -184,9 +184,9 @@ type house interface {
 }
 
 // manager starts the queue manager and, unless it is insecure or elsewhere, the network's authority.
-func (u *Config) manager(ctx context.Context, clients int) (house, *server.Server, error) {
+func (u *Config) manager(ctx context.Context, clients int) (hostServices, *server.Server, error) {
 	if u.Elsewhere {
-		return u.outpost(ctx, clients)
+		return u.joined(ctx, clients)
 	}
 	return u.founded(ctx, clients)
 }
@@ -197,7 +197,7 @@ func (u *Config) server(clients int) server.Config {
 }
 
 // founded starts a queue manager with the authority beside it.
-func (u *Config) founded(ctx context.Context, clients int) (h *home, manager *server.Server, err error) {
+func (u *Config) founded(ctx context.Context, clients int) (h *localAuthority, manager *server.Server, err error) {
 	cfg := u.server(clients)
 	if u.Insecure {
 		u.Log.Warn("insecure: each program that reaches the queue manager may use any name", "listen", u.Listen)
@@ -208,7 +208,7 @@ func (u *Config) founded(ctx context.Context, clients int) (h *home, manager *se
 		return nil, manager, err
 	}
 
-	if h, err = openHome(ctx, u.Dir, u.Log); err != nil {
+	if h, err = openLocalAuthority(ctx, u.Dir, u.Log); err != nil {
 		return nil, nil, err
 	}
 	if cfg.Guard, err = h.guard(u.Name); err == nil {

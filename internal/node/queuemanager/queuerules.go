@@ -25,15 +25,15 @@ type queueRules struct {
 // may checks the rules for a principal at an agent. A refusal is always one of rules that were read for this call.
 func (q *queueRules) may(principal string, right transfer.Authority, agent transfer.AgentName, path string) error {
 	j, fresh := q.rules(false)
-	err := ask(j, principal, right, agent, path)
+	err := checkRight(j, principal, right, agent, path)
 	if err != nil && !fresh {
 		j, _ = q.rules(true)
-		err = ask(j, principal, right, agent, path)
+		err = checkRight(j, principal, right, agent, path)
 	}
 	return err
 }
 
-func ask(j *access.Judge, principal string, right transfer.Authority, agent transfer.AgentName, path string) error {
+func checkRight(j *access.Judge, principal string, right transfer.Authority, agent transfer.AgentName, path string) error {
 	if j == nil {
 		return nil
 	}

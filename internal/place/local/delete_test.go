@@ -220,16 +220,16 @@ func TestDropBeside(t *testing.T) {
 	beside := record.SidecarName("x")
 	tree(t, dir, "x")
 	must(t, os.WriteFile(filepath.Join(dir, beside), []byte("attributes"), 0o600))
-	must(t, f.source.DropBeside("x"))
+	must(t, f.source.DropSidecar("x"))
 	if !exists(filepath.Join(dir, beside)) {
 		t.Fatal("it has gone before its file")
 	}
 	must(t, os.Remove(filepath.Join(dir, "x")))
 	fault.Log = nil
-	must(t, f.source.DropBeside("x"))
+	must(t, f.source.DropSidecar("x"))
 	if n := len(fault.Log); exists(filepath.Join(dir, beside)) || n < 2 || fault.Log[n-2] != "unlink" || !strings.HasPrefix(fault.Log[n-1], "dirsync") {
 		t.Fatal(fault.Log)
 	}
-	must(t, f.source.DropBeside("x"))
-	must(t, f.source.DropBeside("no/such/directory"))
+	must(t, f.source.DropSidecar("x"))
+	must(t, f.source.DropSidecar("no/such/directory"))
 }

@@ -28,10 +28,10 @@ type Config struct {
 	Scratch string
 	// NamesMemory is the memory of a walk for names, in bytes; 0 is 2 MiB.
 	NamesMemory int64
-	// Spare is the number of directories and files that may be open beyond those that are indispensable; 0 sets no
+	// OptionalFiles is the number of directories and files that may be open beyond those that are indispensable; 0 sets no
 	// bound.
-	Spare int
-	Boot  string // name of this boot of the host; empty: BootID()
+	OptionalFiles int
+	Boot          string // name of this boot of the host; empty: BootID()
 	// GroupSync is the least number of small files that a group makes durable by one sync of their file system, where
 	// that is offered. 0 is 16, 1 is 2, and below 0 is never.
 	GroupSync int
@@ -45,11 +45,11 @@ type Config struct {
 
 // An FS gives access to the host's files beneath an agent's roots. It is safe for concurrent use.
 type FS struct {
-	roots  *disk.Roots
-	spare  disk.Lending
-	find   *walk.Finder
-	source *source.Access
-	land   *land.Target
+	roots    *disk.Roots
+	optional disk.OptionalFiles
+	find     *walk.Finder
+	source   *source.Access
+	land     *land.Target
 }
 
 // Open opens the roots. It refuses a configuration without roots, a root that is no directory, and a root that is the
@@ -70,10 +70,10 @@ func Open(cfg Config) (*FS, error) {
 	}
 
 	f := &FS{roots: roots}
-	f.spare.Open(cfg.Spare)
-	f.find = walk.NewFinder(roots, &f.spare, cfg.RecordRoot, cfg.Scratch, cfg.NamesMemory)
+	f.optional.SetLimit(cfg.OptionalFiles)
+	f.find = walk.NewFinder(roots, &f.optional, cfg.RecordRoot, cfg.Scratch, cfg.NamesMemory)
 	f.source = source.NewAccess(roots, f.find, cfg.Incarnation, cfg.Log)
-	f.land = land.NewTarget(roots, &f.spare, land.Config{RecordRoot: cfg.RecordRoot, Incarnation: cfg.Incarnation, Boot: cfg.Boot, GroupSync: cfg.GroupSync,
+	f.land = land.NewTarget(roots, &f.optional, land.Config{RecordRoot: cfg.RecordRoot, Incarnation: cfg.Incarnation, Boot: cfg.Boot, GroupSync: cfg.GroupSync,
 		Digest: cfg.Digest, Clock: cfg.Clock, Log: cfg.Log})
 	return f, nil
 }
@@ -82,13 +82,13 @@ func Open(cfg Config) (*FS, error) {
 func (f *FS) Close() error { return f.roots.Close() }
 
 // Borrow takes an optional descriptor, and reports whether one was left. Return gives it back.
-func (f *FS) Borrow() bool { return f.spare.Take() }
+func (f *FS) Borrow() bool { return f.optional.Take() }
 
 // Return ends a Borrow that succeeded.
-func (f *FS) Return() { f.spare.Give() }
+func (f *FS) Return() { f.optional.Give() }
 
 // Scarce reports whether the descriptors are counted, so that waiting transfers should keep no file open.
-func (f *FS) Scarce() bool { return f.spare.Scarce() }
+func (f *FS) Scarce() bool { return f.optional.Scarce() }
 
 // Place returns the local files of one agent, for sender and receiver.
 func (f *FS) Place() Local { return Local{FS: f} }

@@ -52,7 +52,7 @@ func (l Local) Expands(src transfer.Location) (several, unnamed bool) {
 
 // CheckOverlap is FS.CheckOverlap for the sources that the user may read. It checks no other source.
 func (l Local) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several bool) error {
-	seen := l.find.Seen(l.may, w)
+	seen := l.find.Readable(l.may, w)
 	if seen == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again b
 }
 
 // DropForm is Access.DropBeside.
-func (l Local) DropForm(p transfer.Path) error { return l.source.DropBeside(p) }
+func (l Local) DropForm(p transfer.Path) error { return l.source.DropSidecar(p) }
 
 // MayArchive is Access.MayArchive with the rights of the user.
 func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {

@@ -160,17 +160,17 @@ func TestTargetIsAbandoned(t *testing.T) {
 
 // A process that only receives sends nothing, and one that only sends receives nothing, at any request.
 func TestStreamsHaveOneDirection(t *testing.T) {
-	if several, unnamed := (Nothing{}).Expands(transfer.Match("*")); several || unnamed {
+	if several, unnamed := (NoSource{}).Expands(transfer.Match("*")); several || unnamed {
 		t.Error("a source of a process that only receives is more than one file")
 	}
-	_, err := Nothing{}.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.File(Name))}, nil)
+	_, err := NoSource{}.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.File(Name))}, nil)
 	if transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it sends: %v", err)
 	}
-	if _, err := (Nowhere{}).Resolve(transfer.File("x"), false, nil); transfer.KindOf(err) != transfer.KindUsage {
+	if _, err := (NoTarget{}).Resolve(transfer.File("x"), false, nil); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it receives: %v", err)
 	}
-	if _, err := (Nowhere{}).Resolved(transfer.Resolution{Base: "x"}, nil); transfer.KindOf(err) != transfer.KindUsage {
+	if _, err := (NoTarget{}).Resolved(transfer.Resolution{Base: "x"}, nil); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it receives a retry: %v", err)
 	}
 }

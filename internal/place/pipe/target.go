@@ -129,9 +129,9 @@ func (l *landing) Reopen(_ uint64, _ place.Staging, point []byte) (place.Part, e
 	return &part{t: l.t, at: int64(at)}, nil
 }
 
-func (l *landing) Drop(uint64, transfer.Path) error { return nil }
-func (l *landing) Tidy([]transfer.Path, bool) error { return nil }
-func (l *landing) Close() error                     { return nil }
+func (l *landing) Drop(uint64, transfer.Path) error            { return nil }
+func (l *landing) RemoveLeftovers([]transfer.Path, bool) error { return nil }
+func (l *landing) Close() error                                { return nil }
 
 // intentFormat is all that an intent of a stream has.
 const intentFormat = 1
@@ -245,29 +245,29 @@ func (p *part) Sync() error    { return nil }
 func (p *part) Close() error   { return nil }
 func (p *part) Discard() error { return nil }
 
-// Nowhere is a place that cannot receive.
-type Nowhere struct{ place.Target }
+// NoTarget is a place that cannot receive.
+type NoTarget struct{ place.Target }
 
 // Resolve refuses.
-func (Nowhere) Resolve(transfer.Location, bool, place.Permit) (transfer.Resolution, error) {
+func (NoTarget) Resolve(transfer.Location, bool, place.Permit) (transfer.Resolution, error) {
 	return transfer.Resolution{}, transfer.Errorf(transfer.KindUsage, "nothing can be sent to a process that only sends")
 }
 
 // Resolved refuses.
-func (Nowhere) Resolved(transfer.Resolution, place.Permit) (transfer.Resolution, error) {
-	return Nowhere{}.Resolve(transfer.Location{}, false, nil)
+func (NoTarget) Resolved(transfer.Resolution, place.Permit) (transfer.Resolution, error) {
+	return NoTarget{}.Resolve(transfer.Location{}, false, nil)
 }
 
-// Nothing is a place that cannot send.
-type Nothing struct{ place.Source }
+// NoSource is a place that cannot send.
+type NoSource struct{ place.Source }
 
 // For is Nothing.
-func (n Nothing) For(transfer.Place, place.Permit) place.Source { return n }
+func (n NoSource) For(transfer.Place, place.Permit) place.Source { return n }
 
 // Expands says that a source is one file; Walk refuses it.
-func (Nothing) Expands(transfer.Location) (several, unnamed bool) { return false, false }
+func (NoSource) Expands(transfer.Location) (several, unnamed bool) { return false, false }
 
 // Walk refuses.
-func (Nothing) Walk(context.Context, place.WalkRequest, func(transfer.Item) error) (int64, error) {
+func (NoSource) Walk(context.Context, place.WalkRequest, func(transfer.Item) error) (int64, error) {
 	return 0, transfer.Errorf(transfer.KindUsage, "nothing can be sent from a process that only receives")
 }

@@ -30,7 +30,7 @@ func testMayRead(t *testing.T, p *Fixture) {
 	defer files.Close()
 	f, err := files.Open(p.at("open/a"), false)
 	must(t, err)
-	if lies := f.Facts().Lies; !strings.HasSuffix(lies, "/open/a") {
+	if lies := f.Facts().RealPath; !strings.HasSuffix(lies, "/open/a") {
 		t.Errorf("an open file lies at %q", lies)
 	}
 	f.Close()

@@ -45,7 +45,7 @@ func testLand(t *testing.T, p *Fixture) {
 		p.shows(t, name, string(body(n*17_000, byte(n))))
 	}
 
-	must(t, errors.Join(l.Tidy([]transfer.Path{p.Base}, false), l.Close()))
+	must(t, errors.Join(l.RemoveLeftovers([]transfer.Path{p.Base}, false), l.Close()))
 	if left := p.own(); len(left) > 0 || len(p.visible()) != len(names) {
 		t.Errorf("left: %q", p.Names())
 	}
@@ -82,7 +82,7 @@ func testNameTaken(t *testing.T, p *Fixture) {
 	wantKind(t, err, transfer.KindExists)
 	_, err = l.Look("one", mtime, 10)
 	wantKind(t, err, transfer.KindExists)
-	must(t, l.Tidy([]transfer.Path{p.Base}, true))
+	must(t, l.RemoveLeftovers([]transfer.Path{p.Base}, true))
 	if left := p.own(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
@@ -100,7 +100,7 @@ func testOverwrite(t *testing.T, p *Fixture) {
 	p.shows(t, "x", "new")
 }
 
-// testOutcomesNotRecorded commits a file, and the ledger then refuses the outcome. Recover decides it, and Tidy leaves
+// testOutcomesNotRecorded commits a file, and the ledger then refuses the outcome. Recover decides it, and RemoveLeftovers leaves
 // nothing.
 func testOutcomesNotRecorded(t *testing.T, p *Fixture) {
 	j := newJournal()
@@ -118,7 +118,7 @@ func testOutcomesNotRecorded(t *testing.T, p *Fixture) {
 		t.Errorf("%s, %+v", verdict, o)
 	}
 	p.shows(t, "x", string(body(100, 1)))
-	must(t, l.Tidy([]transfer.Path{p.Base}, false))
+	must(t, l.RemoveLeftovers([]transfer.Path{p.Base}, false))
 	if left := p.own(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
@@ -138,7 +138,7 @@ func testSkip(t *testing.T, p *Fixture) {
 
 	p.shows(t, "x", "the old one")
 	p.shows(t, "y", "came before")
-	must(t, l.Tidy([]transfer.Path{p.Base}, true))
+	must(t, l.RemoveLeftovers([]transfer.Path{p.Base}, true))
 	if left := p.own(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
@@ -214,7 +214,7 @@ func testTwoDestinations(t *testing.T, p *Fixture) {
 	}
 	p.shows(t, "x", string(body(9000, 1)))
 	p.shows(t, "other/x", string(body(9000, 2)))
-	must(t, errors.Join(l.Tidy([]transfer.Path{p.Base, p.at("other")}, true), other.Close(), l.Close()))
+	must(t, errors.Join(l.RemoveLeftovers([]transfer.Path{p.Base, p.at("other")}, true), other.Close(), l.Close()))
 	if left := p.own(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
@@ -244,7 +244,7 @@ func testNotDurable(t *testing.T, p *Fixture) {
 		t.Errorf("%+v", o)
 	}
 	p.shows(t, "x", string(content))
-	must(t, l.Tidy([]transfer.Path{p.Base}, true))
+	must(t, l.RemoveLeftovers([]transfer.Path{p.Base}, true))
 	if left := p.own(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
@@ -286,7 +286,7 @@ func testGoOn(t *testing.T, p *Fixture) {
 			t.Errorf("%+v", o)
 		}
 		p.shows(t, name, string(content))
-		must(t, l.Tidy([]transfer.Path{p.at("d")}, true))
+		must(t, l.RemoveLeftovers([]transfer.Path{p.at("d")}, true))
 		if left := p.own(); len(left) > 0 {
 			t.Errorf("left: %q", left)
 		}
@@ -310,7 +310,7 @@ func testBadPoints(t *testing.T, p *Fixture) {
 
 	_, err = l.Reopen(2, staging("y", 60_000), point)
 	wantKind(t, err, transfer.KindMissing)
-	must(t, l.Tidy([]transfer.Path{p.Base}, true))
+	must(t, l.RemoveLeftovers([]transfer.Path{p.Base}, true))
 	_, err = l.Reopen(1, staging("x", 60_000), point)
 	wantKind(t, err, transfer.KindMissing)
 }
@@ -342,7 +342,7 @@ func testLeaveNothing(t *testing.T, p *Fixture) {
 	part.Point()
 	must(t, errors.Join(part.Write(body(9000, 1)), part.Sync(), part.Close()))
 	_, target = p.Again()
-	must(t, p.land(t, target, nil, "").Tidy([]transfer.Path{p.at("d"), p.at("gone"), p.Base}, true))
+	must(t, p.land(t, target, nil, "").RemoveLeftovers([]transfer.Path{p.at("d"), p.at("gone"), p.Base}, true))
 	if left := p.Names(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
@@ -395,7 +395,7 @@ func testRecover(t *testing.T, p *Fixture) {
 			}
 		}
 		p.shows(t, name, c.shows)
-		must(t, errors.Join(l.Tidy([]transfer.Path{p.Base}, true), l.Close()))
+		must(t, errors.Join(l.RemoveLeftovers([]transfer.Path{p.Base}, true), l.Close()))
 		if left := p.own(); len(left) > 0 {
 			t.Errorf("%s: left: %q", c.name, left)
 		}
@@ -432,7 +432,7 @@ func testTakenAway(t *testing.T, p *Fixture) {
 		if then != "" {
 			p.shows(t, name, then)
 		}
-		must(t, errors.Join(l.Tidy([]transfer.Path{p.Base}, true), l.Close()))
+		must(t, errors.Join(l.RemoveLeftovers([]transfer.Path{p.Base}, true), l.Close()))
 		if there := p.Names(); len(there) != want {
 			t.Errorf("then %q: there are %q", then, there)
 		}

@@ -303,8 +303,8 @@ func Plain(p transfer.Path) transfer.Path {
 	return a.Path()
 }
 
-// lies returns the queue's path in the form of rules.
-func (a *Address) lies() string { return "/" + Prefix + string(a.Queue) }
+// permitPath returns the queue's path in the form of rules.
+func (a *Address) permitPath() string { return "/" + Prefix + string(a.Queue) }
 
 // span returns the span of the picked messages.
 func (a *Address) span() wire.QueueSpan {

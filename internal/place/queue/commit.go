@@ -100,7 +100,7 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 				continue
 			}
 			o.Err = transfer.AsError(err)
-			part.Discard() // or Tidy removes it
+			part.Discard() // or RemoveLeftovers removes it
 		}
 		decided = append(decided, o)
 	}
@@ -221,7 +221,7 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 	if err != nil {
 		return 0, o, err
 	}
-	s := storing{queues: l.t.writers(l.cfg.Principal), in: in, to: to, of: o, path: filepath.Join(l.t.dir, in.Stage),
+	s := storedItem{queues: l.t.writers(l.cfg.Principal), in: in, to: to, of: o, path: filepath.Join(l.t.dir, in.Stage),
 		item: wire.QueueItem{Queue: to.Queue, Transfer: l.cfg.Transfer, Item: o.Item}}
 	defer s.close()
 	have, err := s.receipt()
@@ -263,8 +263,8 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 	}
 }
 
-// A storing is the state of an item that is being stored in a queue.
-type storing struct {
+// A storedItem is the state of an item that is being stored in a queue.
+type storedItem struct {
 	queues Writer
 	in     intent
 	to     Address
@@ -282,12 +282,12 @@ type storing struct {
 // errGone reports that the arrived file is missing or has changed.
 var errGone = errors.New("the arrived data is gone")
 
-func (s *storing) receipt() (wire.QueueReceipt, error) {
+func (s *storedItem) receipt() (wire.QueueReceipt, error) {
 	return s.queues.Receipt(context.Background(), s.item, s.in.Mark)
 }
 
 // store stores the next messages of an item after the stored ones, and returns the new receipt.
-func (s *storing) store(have wire.QueueReceipt) (wire.QueueReceipt, error) {
+func (s *storedItem) store(have wire.QueueReceipt) (wire.QueueReceipt, error) {
 	if err := s.behind(have.Messages); err != nil {
 		return have, err
 	}
@@ -298,7 +298,7 @@ func (s *storing) store(have wire.QueueReceipt) (wire.QueueReceipt, error) {
 }
 
 // next returns the next message, if it has no more than most bytes.
-func (s *storing) next(most int) (data []byte, fits bool, err error) {
+func (s *storedItem) next(most int) (data []byte, fits bool, err error) {
 	if s.held == nil {
 		piece, last, err := s.split.next()
 		if err != nil || last != (s.split.n == s.in.Messages) {
@@ -315,7 +315,7 @@ func (s *storing) next(most int) (data []byte, fits bool, err error) {
 }
 
 // behind moves to the end of the first n messages. After a batch that was stored it is there already.
-func (s *storing) behind(n int) (err error) {
+func (s *storedItem) behind(n int) (err error) {
 	if s.split != nil && s.given == n {
 		return nil
 	}
@@ -336,7 +336,7 @@ func (s *storing) behind(n int) (err error) {
 	return nil
 }
 
-func (s *storing) close() {
+func (s *storedItem) close() {
 	if s.file != nil {
 		s.file.Close()
 	}
@@ -344,7 +344,7 @@ func (s *storing) close() {
 }
 
 // header returns the fields that all messages of the item share.
-func (s *storing) header() map[string]string {
+func (s *storedItem) header() map[string]string {
 	h := map[string]string{wire.HeaderFile: s.in.Name.String(), wire.HeaderFileSize: strconv.FormatInt(s.of.Size, 10)}
 	if s.of.Digest != "" {
 		h[wire.HeaderDigest] = s.of.Digest

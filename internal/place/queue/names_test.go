@@ -13,7 +13,7 @@ import (
 func TestNamesInProperties(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range transfertest.Hostile() {
-		s := &storing{in: intent{Name: transfer.Path("in/" + name)}}
+		s := &storedItem{in: intent{Name: transfer.Path("in/" + name)}}
 		text := s.header()[wire.HeaderFile]
 		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' && !strings.Contains(name, "\ufffd") }) {
 			t.Errorf("the name of %q is %q, which no line of text can hold", name, text)

@@ -41,8 +41,8 @@ type part struct {
 
 var _ place.Part = (*part)(nil)
 
-// goOn continues at an offset.
-func (p *part) goOn(at int64) error {
+// resume continues at an offset.
+func (p *part) resume(at int64) error {
 	info, err := p.File.Stat()
 	if err != nil {
 		return unstaged(err)

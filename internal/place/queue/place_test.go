@@ -123,7 +123,7 @@ func TestStoredOnce(t *testing.T) {
 				if err != nil || v != place.Done || o.Err != nil {
 					t.Fatalf("%v, %+v, %v", v, o, err)
 				}
-				must(t, again.Tidy([]transfer.Path{"queue:ORDERS"}, true))
+				must(t, again.RemoveLeftovers([]transfer.Path{"queue:ORDERS"}, true))
 			}
 			if got := q.texts(); !slices.Equal(got, want) || staged(t, dir) > 0 || len(q.receipts) > 0 {
 				t.Errorf("there are %q, %d files, receipts %v", got, staged(t, dir), q.receipts)
@@ -359,7 +359,7 @@ func TestOnly(t *testing.T) {
 	} {
 		a, err := Parse(source)
 		must(t, err)
-		got, err := only(a, []transfer.Path{"in/file", picked})
+		got, err := selectPicked(a, []transfer.Path{"in/file", picked})
 		if must(t, err); want == "" && got.Queue != "" || want != "" && got.Path() != want {
 			t.Errorf("of %s it gives %s, not %s", source, got.Path(), want)
 		}
@@ -453,14 +453,14 @@ func TestFirstCompleteGroup(t *testing.T) {
 func TestGoesBack(t *testing.T) {
 	for _, path := range []transfer.Path{"queue:ORDERS", "queue:ORDERS?delimiter=%3B%0A", "queue:ORDERS?delimiter=%3B&delimiter-at=before", "queue:ORDERS?delimiter=%3B&delimiter-at=after"} {
 		q := newQueues()
-		for n := range 2 * marksMost {
+		for n := range 2 * maxMarks {
 			q.put("", strings.Repeat(string(rune('a'+n%26)), n%9), 0, false)
 		}
 		f, err := NewSource(q.reader).Files(transfer.Location{}).Open(path, false)
 		must(t, err)
 		want, err := io.ReadAll(f)
 		must(t, err)
-		if back := f.(place.Rewinder); back.SeekTo(int64(len(want))+1) || len(f.(*file).marks) > marksMost {
+		if back := f.(place.Rewinder); back.SeekTo(int64(len(want))+1) || len(f.(*file).marks) > maxMarks {
 			t.Errorf("%s: the file goes to an offset that was not read, or keeps %d marks", path, len(f.(*file).marks))
 		}
 		for k := range 20 {

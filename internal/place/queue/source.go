@@ -87,7 +87,7 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 		source, picked := w.Args[arg].Source, w.Args[arg].Picked
 		a, err := Chosen(source, picked)
 		if err == nil && len(w.Only) > 0 {
-			if a, err = only(a, w.Only); err == nil && a.Queue == "" {
+			if a, err = selectPicked(a, w.Only); err == nil && a.Queue == "" {
 				continue
 			}
 		}
@@ -157,9 +157,9 @@ func each(sources []transfer.Path, id transfer.ID, do func(context.Context, tran
 	return err
 }
 
-// only returns the address that a repeated walk emits for a source, with the messages that were picked before. An empty
+// selectPicked returns the address that a repeated walk emits for a source, with the messages that were picked before. An empty
 // queue name means none.
-func only(a Address, paths []transfer.Path) (Address, error) {
+func selectPicked(a Address, paths []transfer.Path) (Address, error) {
 	for _, p := range paths {
 		one, err := Parse(p)
 		if err != nil {
@@ -177,7 +177,7 @@ func (s *Source) pick(ctx context.Context, a *Address) error {
 	if a.Split.Any() {
 		return a.bad("a split, and is a source").(*transfer.Error).WithHint("splits belong to a DEST")
 	}
-	if err := s.may.Check(transfer.AuthSource, a.lies()); err != nil {
+	if err := s.may.Check(transfer.AuthSource, a.permitPath()); err != nil {
 		return err
 	}
 	if a.Picked.Last > 0 {
@@ -267,7 +267,7 @@ type Watch struct {
 
 // Watch begins to examine a queue. The address must pick no messages.
 func (s *Source) Watch(ctx context.Context, of Address) (*Watch, error) {
-	if err := s.may.Check(transfer.AuthSource, of.lies()); err != nil {
+	if err := s.may.Check(transfer.AuthSource, of.permitPath()); err != nil {
 		return nil, err
 	}
 	v, err := s.queues.Show(ctx, of.Queue)
@@ -339,15 +339,15 @@ type file struct {
 	pieces wire.QueuePieces
 	began  time.Time
 
-	out   []byte // the rest of the present piece, with its delimiter
-	stand        // after out
-	skip  int64  // bytes after out that were read before
-	marks []mark
-	apart int64 // least distance between two marks, in bytes
+	out      []byte // the rest of the present piece, with its delimiter
+	position        // after out
+	skip     int64  // bytes after out that were read before
+	marks    []mark
+	markGap  int64 // least distance between two marks, in bytes
 }
 
-// A stand is a position of reading in a file.
-type stand struct {
+// A position is a position of reading in a file.
+type position struct {
 	at       int64  // in the file
 	messages uint64 // messages that were begun
 	bytes    uint64 // their bytes
@@ -355,16 +355,16 @@ type stand struct {
 
 // A mark is the beginning of a piece.
 type mark struct {
-	stand
+	position
 	number uint64
 	offset int // in the message
 }
 
-// marksMost bounds the marks of a file. For more, the distance between them grows.
-const marksMost = 1024
+// maxMarks bounds the marks of a file. For more, the distance between them grows.
+const maxMarks = 1024
 
 func (f *file) Facts() place.Facts {
-	return place.Facts{Version: f.of.version(), Size: f.of.size(), Mode: 0o644, Mtime: f.began.UnixNano(), Allocated: f.of.size(), Lies: f.of.lies()}
+	return place.Facts{Version: f.of.version(), Size: f.of.size(), Mode: 0o644, Mtime: f.began.UnixNano(), Allocated: f.of.size(), RealPath: f.of.permitPath()}
 }
 
 func (f *file) Form() (known *transfer.Form, dataset bool, err error) { return nil, false, nil }
@@ -417,12 +417,12 @@ func (f *file) advance() error {
 
 // mark remembers the beginning of a piece.
 func (f *file) mark(p *wire.QueuePiece) {
-	near := func(m, before mark) bool { return m.at < before.at+f.apart }
-	if len(f.marks) == marksMost {
-		f.apart = 2 * f.at / marksMost
+	near := func(m, before mark) bool { return m.at < before.at+f.markGap }
+	if len(f.marks) == maxMarks {
+		f.markGap = 2 * f.at / maxMarks
 		f.marks = slices.CompactFunc(f.marks, func(before, m mark) bool { return near(m, before) })
 	}
-	m := mark{f.stand, p.Number, p.Offset}
+	m := mark{f.position, p.Number, p.Offset}
 	if n := len(f.marks); n == 0 || !near(m, f.marks[n-1]) {
 		f.marks = append(f.marks, m)
 	}
@@ -442,7 +442,7 @@ func (f *file) SeekTo(at int64) bool {
 	f.pieces.Close()
 	span := f.of.span()
 	span.First = m.number
-	f.pieces, f.stand, f.skip, f.marks, f.out = f.queues.Reader(span, m.offset), m.stand, at-m.at, f.marks[:n+1], nil
+	f.pieces, f.position, f.skip, f.marks, f.out = f.queues.Reader(span, m.offset), m.position, at-m.at, f.marks[:n+1], nil
 	return true
 }
 
@@ -521,7 +521,7 @@ func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again boo
 	sent.Writer, sent.Group = a.Picked.Writer, a.Picked.Group
 	a.Picked = sent
 	if !again {
-		if err := s.may.Check(transfer.AuthDeleteSource, a.lies()); err != nil {
+		if err := s.may.Check(transfer.AuthDeleteSource, a.permitPath()); err != nil {
 			return err
 		}
 	}

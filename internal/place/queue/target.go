@@ -74,7 +74,7 @@ func (t *Target) view(queue transfer.QueueName) (wire.QueueView, error) {
 func (t *Target) Resolve(dest transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	a, err := destOf(dest)
 	if err == nil {
-		err = may.Check(transfer.AuthDest, a.lies())
+		err = may.Check(transfer.AuthDest, a.permitPath())
 	}
 	if err == nil {
 		_, err = t.view(a.Queue)
@@ -89,7 +89,7 @@ func (t *Target) Resolve(dest transfer.Location, several bool, may place.Permit)
 func (t *Target) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
 	a, err := resolved(res)
 	if err == nil {
-		err = may.Check(transfer.AuthDest, a.lies())
+		err = may.Check(transfer.AuthDest, a.permitPath())
 	}
 	return res, err
 }
@@ -175,7 +175,7 @@ func (l *landing) permitted() error {
 	if l.bad != nil {
 		return l.bad
 	}
-	return l.cfg.May.Check(transfer.AuthDest, l.to.lies())
+	return l.cfg.May.Check(transfer.AuthDest, l.to.permitPath())
 }
 
 func (l *landing) Create(item uint64, s place.Staging) (place.Part, error) {
@@ -216,7 +216,7 @@ func (l *landing) Reopen(item uint64, s place.Staging, point []byte) (place.Part
 	if err != nil {
 		return nil, err
 	}
-	if err := p.goOn(at); err != nil {
+	if err := p.resume(at); err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -238,8 +238,8 @@ func (l *landing) remove(name string) error {
 // Holds reports whether Locate has returned a directory of temporaries: other places have absolute paths of the host.
 func Holds(dir transfer.Path) bool { return strings.HasPrefix(string(dir), Prefix) }
 
-// Tidy removes the arrived files that were not stored, and the receipts of those that were. dirs are the queues.
-func (l *landing) Tidy(dirs []transfer.Path, some bool) error {
+// RemoveLeftovers removes the arrived files that were not stored, and the receipts of those that were. dirs are the queues.
+func (l *landing) RemoveLeftovers(dirs []transfer.Path, some bool) error {
 	if !some && !l.left.Load() {
 		return nil
 	}

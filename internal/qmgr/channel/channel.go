@@ -22,7 +22,7 @@ import (
 	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/listen"
-	"ferry/internal/qmgr/places"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
@@ -127,12 +127,12 @@ type Channels struct {
 	path  string          // of the file that keeps the channels
 	Notes notes
 
-	Token  string         // of the queue manager
-	Places *places.Places // has the identities behind each channel
-	gate   *gate.Gate
-	listen net.Listener         // of the gate, which closes it
-	key    nkeys.KeyPair        // signs for the gate and the ways
-	ways   map[string]*gate.Way // by channel
+	Token    string                  // of the queue manager
+	Registry *registrations.Registry // has the identities behind each channel
+	gate     *gate.Gate
+	listen   net.Listener         // of the gate, which closes it
+	key      nkeys.KeyPair        // signs for the gate and the ways
+	ways     map[string]*gate.Way // by channel
 
 	Up chan struct{} // has one when a channel comes up
 
@@ -171,7 +171,7 @@ type Config struct {
 	Account   string                   // that has the queues
 	Strangers int                      // connections that may wait for their identity at once
 	Admission func() *claims.Admission // the present claims of the network
-	Places    *places.Places
+	Registry  *registrations.Registry
 	Ending    <-chan struct{} // closed when the queue manager ends
 	Log       *slog.Logger
 	// Waiting returns the number of messages that wait for a queue manager, by its name.
@@ -180,7 +180,7 @@ type Config struct {
 
 // OpenAll reads the channels of earlier runs, and adds those of the present configuration.
 func OpenAll(cfg Config) (*Channels, error) {
-	c := &Channels{cfg: cfg, Token: transfer.Token(cfg.Name), Places: cfg.Places, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
+	c := &Channels{cfg: cfg, Token: transfer.Token(cfg.Name), Registry: cfg.Registry, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
 		Up: make(chan struct{}, 1), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

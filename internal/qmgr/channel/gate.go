@@ -15,7 +15,7 @@ import (
 	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/listen"
-	"ferry/internal/qmgr/places"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/tcp"
@@ -41,9 +41,9 @@ func (c *Channels) openWays(opts *server.Options) error {
 	}
 	opts.Proxies = &server.ProxiesConfig{Trusted: []*server.ProxyConfig{{Key: public}}}
 	for _, ch := range c.all {
-		w, err := gate.OpenWay(gate.WayConfig{Channel: ch.Name, Log: c.cfg.Log, Linked: c.Places.Linked,
+		w, err := gate.OpenWay(gate.WayConfig{Channel: ch.Name, Log: c.cfg.Log, Linked: c.Registry.Linked,
 			Dial:    func(ctx context.Context, address string) (net.Conn, string, error) { return c.dial(ctx, &ch, address) },
-			Passage: func(peer string) gate.Passage { return places.NewPassage(c.Places, peer) }})
+			Passage: func(peer string) gate.Passage { return registrations.NewPassage(c.Registry, peer) }})
 		if err != nil {
 			return transfer.Errorf(transfer.KindNoManager, "the channels of queue manager %s cannot be opened: %w", c.cfg.Name, err)
 		}
@@ -101,14 +101,14 @@ func (c *Channels) Open() error {
 			}
 			shown, err := claims.Caller(name, token, c.cfg.Admission())
 			if err == nil {
-				err = c.Places.Spells(name.Name)
+				err = c.Registry.CheckSpelling(name.Name)
 			}
 			if err == nil && roles.Role(shown.Role) != roles.Channel {
 				err = transfer.Errorf(transfer.KindDenied, "%s shows a JWT that is not for channels", name)
 			}
-			return gate.Caller{Token: name.Name, Role: shown.Role, Passage: places.NewPassage(c.Places, name.Name)}, err
+			return gate.Caller{Token: name.Name, Role: shown.Role, Passage: registrations.NewPassage(c.Registry, name.Name)}, err
 		},
-		Peers: &gate.Peers{Over: packed, Linked: c.Places.Linked, Sign: func(nonce string) string {
+		Peers: &gate.Peers{Over: packed, Linked: c.Registry.Linked, Sign: func(nonce string) string {
 			sig, err := c.key.Sign([]byte(nonce))
 			if err != nil {
 				return "" // which the server refuses
@@ -159,7 +159,7 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 	raw.SetDeadline(time.Time{})
 	name, err := self.Peer(conn.ConnectionState())
 	if err == nil {
-		err = c.Places.Spells(name.Name)
+		err = c.Registry.CheckSpelling(name.Name)
 	}
 	if err != nil {
 		raw.Close()
@@ -193,7 +193,7 @@ func (c *Channels) way(channel string) string {
 
 // gated adds the address and the counts of a channel's connections to its state.
 func (c *Channels) gated(st *ChannelState, of func(gate.Connection) bool) {
-	for l, g := range c.Places.Connections() {
+	for l, g := range c.Registry.Connections() {
 		if of(g) {
 			st.Address = g.Remote.String()
 			messages, subjects := l.Refused()

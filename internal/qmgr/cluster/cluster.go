@@ -116,7 +116,7 @@ func (c *Cluster) Apply(name string, i *identity.Identity, admits func(name stri
 		Compression:  server.CompressionOpts{Mode: server.CompressionOff}, // data worth compressing is compressed end to end
 		PingInterval: routePing, MaxPingsOut: 2,
 		WriteDeadline: routeDeadline, WriteTimeout: server.WriteTimeoutPolicyRetry,
-		Permissions: &server.RoutePermissions{Import: atHome(), Export: atHome()},
+		Permissions: &server.RoutePermissions{Import: localSubjects(), Export: localSubjects()},
 	}
 	if i != nil {
 		managers := identity.OneOf(i.Name().Network, identity.Manager)
@@ -131,10 +131,10 @@ func (c *Cluster) Apply(name string, i *identity.Identity, admits func(name stri
 	return nil
 }
 
-// atHome keeps two kinds of requests from the other members: those to the queue manager of the asker's connection, and
+// localSubjects keeps two kinds of requests from the other members: those to the queue manager of the asker's connection, and
 // those to the services beside it. All members listen on those subjects, and each would do the errand and answer. A
 // queue group is no remedy: the library chooses among the group's subscribers of all members of a cluster.
-func atHome() *server.SubjectPermission {
+func localSubjects() *server.SubjectPermission {
 	return &server.SubjectPermission{Deny: []string{wire.AllAsks(wire.Manager), wire.AllAsks(wire.Up)}}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/qmgr/disk"
+	"ferry/internal/qmgr/storage"
 	"ferry/internal/qmgr/streams"
 )
 
@@ -21,7 +21,7 @@ func (m *Member) Remember() {
 	if accepted == nil {
 		accepted = map[string]streams.Mark{}
 	}
-	t := time.NewTicker(disk.MarksEvery)
+	t := time.NewTicker(storage.MarksEvery)
 	defer t.Stop()
 	for {
 		select {
@@ -63,7 +63,7 @@ func (m *Member) Remember() {
 		if accepted = now; s.Known != nil && maps.EqualFunc(s.Known, now, streams.Mark.Equal) {
 			continue
 		}
-		if err := s.SaveMarks(disk.Marks{V: 1, Ended: false, Streams: now}); err != nil {
+		if err := s.SaveMarks(storage.Marks{V: 1, Ended: false, Streams: now}); err != nil {
 			s.Cfg.Log.Warn("the record of the queue manager's store cannot be written", slog.Any("error", err))
 			continue
 		}

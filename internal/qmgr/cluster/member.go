@@ -21,9 +21,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/storage"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
@@ -64,7 +64,7 @@ type Member struct {
 
 // A Config describes a queue manager that is a member of a cluster.
 type Config struct {
-	Store   *disk.Store
+	Store   *storage.Store
 	Cluster *Cluster
 	URL     func() string // of its listener for clients
 	Host    func() string // its address for other hosts
@@ -77,8 +77,8 @@ type Config struct {
 	Ensure func(context.Context) error
 }
 
-// Mates returns the names of the other members.
-func (m *Member) Mates() []string {
+// OtherMembers returns the names of the other members.
+func (m *Member) OtherMembers() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(m.Note.Members), func(name string) bool { return name == m.Store.Cfg.Name })
@@ -109,10 +109,10 @@ type present struct {
 	remarks    []string
 }
 
-func notePath(s *disk.Store) string { return filepath.Join(s.Cfg.Dir, memberFile) }
+func notePath(s *storage.Store) string { return filepath.Join(s.Cfg.Dir, memberFile) }
 
 // readNote reads the memberNote of a queue manager's directory. It is zero for a queue manager without a cluster.
-func readNote(s *disk.Store) (n memberNote, err error) {
+func readNote(s *storage.Store) (n memberNote, err error) {
 	data, err := os.ReadFile(notePath(s))
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil
@@ -130,7 +130,7 @@ func readNote(s *disk.Store) (n memberNote, err error) {
 }
 
 // writeNote replaces the file, synced.
-func writeNote(s *disk.Store, n memberNote) error {
+func writeNote(s *storage.Store, n memberNote) error {
 	n.V = 1
 	data, err := json.Marshal(n)
 	if err != nil {
@@ -141,7 +141,7 @@ func writeNote(s *disk.Store, n memberNote) error {
 
 // Alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the cluster's
 // common state. Alone it would change that part, and could not come back.
-func Alone(s *disk.Store) error {
+func Alone(s *storage.Store) error {
 	n, err := readNote(s)
 	if err != nil || n.Cluster == "" {
 		return err
@@ -190,7 +190,7 @@ func Join(cfg Config) (*Member, error) {
 
 // putAlone puts aside the store from before there was a cluster. It is the last step but one of becoming a member, and
 // may be interrupted.
-func putAlone(s *disk.Store) error {
+func putAlone(s *storage.Store) error {
 	if err := s.TakeOver(); err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func putAlone(s *disk.Store) error {
 	if err := os.Rename(store, filepath.Join(aside, server.JetStreamStoreDir)); err != nil {
 		return err
 	}
-	err := os.Rename(s.MarksPath(), filepath.Join(aside, disk.MarksFile))
+	err := os.Rename(s.MarksPath(), filepath.Join(aside, storage.MarksFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -225,7 +225,7 @@ func (m *Member) handOver(ctx context.Context, opts *server.Options) error {
 		return err
 	}
 	defer x.Close()
-	ctx, cancel := context.WithTimeout(ctx, disk.InspectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storage.InspectTimeout)
 	defer cancel()
 	n := 0
 	for _, stream := range streams.CommandStreams {
@@ -236,7 +236,7 @@ func (m *Member) handOver(ctx context.Context, opts *server.Options) error {
 		if err != nil {
 			return err
 		}
-		err = disk.Each(ctx, from, func(msg *jetstream.RawStreamMsg) error {
+		err = storage.Each(ctx, from, func(msg *jetstream.RawStreamMsg) error {
 			n++
 			out := &nats.Msg{Subject: msg.Subject, Header: nats.Header{}, Data: msg.Data}
 			maps.Copy(out.Header, msg.Header)
@@ -338,7 +338,7 @@ func (m *Member) see() *present {
 	s := m.Store
 	p := &present{}
 	p.Here = slices.Sorted(maps.Keys(m.Routes()))
-	m.meet(p.Here)
+	m.rememberNames(p.Here)
 	for _, name := range m.Note.Members {
 		if name != s.Cfg.Name && !slices.Contains(p.Here, name) {
 			p.away = append(p.away, name)
@@ -347,7 +347,7 @@ func (m *Member) see() *present {
 	p.unseen = max(0, len(m.Cluster.Routes)+1-len(m.Note.Members))
 
 	size := len(m.Note.Members) + p.unseen
-	if j, err := disk.StoreOf(s, s.NS); err == nil && j.Meta != nil {
+	if j, err := storage.StoreOf(s, s.NS); err == nil && j.Meta != nil {
 		p.leader = j.Meta.Leader
 		size = max(size, j.Meta.Size)
 		for _, a := range j.AccountDetails {
@@ -390,8 +390,8 @@ func (m *Member) Admits(name string) error {
 	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.Cluster.Name, strings.Join(known, " "))
 }
 
-// meet remembers members that are seen for the first time.
-func (m *Member) meet(names []string) {
+// rememberNames remembers members that are seen for the first time.
+func (m *Member) rememberNames(names []string) {
 	n, changed := m.forget(m.Note)
 	for _, name := range names {
 		if !slices.Contains(n.Members, name) && !slices.Contains(n.Removed, name) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/qmgr/disk"
+	"ferry/internal/qmgr/storage"
 	"ferry/internal/qmgr/streams"
 )
 
@@ -107,8 +107,8 @@ func (m *Member) hostURL() string {
 }
 
 // FiguresOf returns the figures of a queue manager; m is its part in a cluster, nil: it is in none.
-func FiguresOf(s *disk.Store, url string, m *Member) figure {
-	f := figure{Member: streams.Member{Name: s.Cfg.Name, URL: url, Version: server.VERSION, Up: true, Degraded: disk.StandingOf(s)}, Lags: map[string]map[string]lag{}}
+func FiguresOf(s *storage.Store, url string, m *Member) figure {
+	f := figure{Member: streams.Member{Name: s.Cfg.Name, URL: url, Version: server.VERSION, Up: true, Degraded: storage.FaultsOf(s)}, Lags: map[string]map[string]lag{}}
 	if v, err := s.NS.Varz(nil); err == nil {
 		f.Started, f.Connections = v.Start, v.Connections
 	}
@@ -116,7 +116,7 @@ func FiguresOf(s *disk.Store, url string, m *Member) figure {
 		f.Cluster = m.Cluster.Name
 		f.Leader = m.Now.Load().leader == s.Cfg.Name
 	}
-	j, err := disk.StoreOf(s, s.NS)
+	j, err := storage.StoreOf(s, s.NS)
 	if err != nil {
 		return f
 	}

@@ -40,46 +40,46 @@ type Errand struct {
 	Queue   *streams.QueueTask `json:"queue,omitempty"`
 	Remove  *Removal           `json:"remove,omitempty"`
 	Text    string             `json:"text,omitempty"`
-	// Place is an identity.Place of the asker, with any errand.
-	Place json.RawMessage `json:"place,omitempty"`
+	// Registration is an identity.Registration of the asker, with any errand.
+	Registration json.RawMessage `json:"place,omitempty"`
 }
 
-// An op names the operation of an errand: a method of keeper.
+// An op names the operation of an errand: a method of streams.Admin.
 type op string
 
 const (
-	OpEnsure    op = "ensure"
-	OpDurable   op = "durable"
-	OpStanding  op = "standing"
-	OpForget    op = "forget"
-	OpOwner     op = "owner"
-	OpSetOwner  op = "set-owner"
-	OpStrangers op = "strangers"
-	OpPurge     op = "purge"
-	OpStore     op = "store"
-	OpClear     op = "clear" // store with streams.StoreClear, for each of Tokens
-	OpQueue     op = "queue"
-	OpAdmit     op = "admit"   // not of keeper: Server.Admit
-	OpMembers   op = "members" // not of keeper: Server.Members
-	OpRemove    op = "remove"  // not of keeper: cluster.Member.Remove
-	OpNotice    op = "notice"  // not of keeper: Server.noticed
-	OpPlace     op = "place"   // not of keeper: forwarder.come
+	OpEnsure         op = "ensure"
+	OpDurable        op = "durable"
+	OpReaderPosition op = "standing"
+	OpForget         op = "forget"
+	OpOwner          op = "owner"
+	OpSetOwner       op = "set-owner"
+	OpStrangers      op = "strangers"
+	OpPurge          op = "purge"
+	OpStore          op = "store"
+	OpClear          op = "clear" // store with streams.StoreClear, for each of Tokens
+	OpQueue          op = "queue"
+	OpAdmit          op = "admit"   // not of streams.Admin: Server.Admit
+	OpMembers        op = "members" // not of streams.Admin: Server.Members
+	OpRemove         op = "remove"  // not of streams.Admin: cluster.Member.Remove
+	OpNotice         op = "notice"  // not of streams.Admin: Server.noticed
+	OpRegister       op = "place"   // not of streams.Admin: Forwarder.Register
 )
 
 // An Result is the result of an errand.
 type Result struct {
-	V        int                     `json:"v"`
-	Error    *transfer.Error         `json:"error,omitempty"`
-	Marks    map[string]streams.Mark `json:"marks,omitempty"`
-	Durable  *streams.Durable        `json:"durable,omitempty"`
-	Standing *streams.Standing       `json:"standing,omitempty"`
-	Owner    *streams.Owner          `json:"owner,omitempty"`
-	Tokens   []string                `json:"tokens,omitempty"`
-	Gone     uint64                  `json:"gone,omitempty"`
-	Members  []streams.Member        `json:"members,omitempty"`
-	Store    *streams.StoreResult    `json:"store,omitempty"`
-	Queue    *streams.QueueResult    `json:"queue,omitempty"`
-	Placed   int64                   `json:"placed,omitempty"` // identity.Place.Made of the newest place of the asker that is known
+	V              int                     `json:"v"`
+	Error          *transfer.Error         `json:"error,omitempty"`
+	Marks          map[string]streams.Mark `json:"marks,omitempty"`
+	Durable        *streams.Durable        `json:"durable,omitempty"`
+	ReaderPosition *streams.ReaderPosition `json:"standing,omitempty"`
+	Owner          *streams.Owner          `json:"owner,omitempty"`
+	Tokens         []string                `json:"tokens,omitempty"`
+	Gone           uint64                  `json:"gone,omitempty"`
+	Members        []streams.Member        `json:"members,omitempty"`
+	Store          *streams.StoreResult    `json:"store,omitempty"`
+	Queue          *streams.QueueResult    `json:"queue,omitempty"`
+	Registered     int64                   `json:"placed,omitempty"` // identity.Registration.Made of the newest registration of the asker that is known
 }
 
 const (
@@ -112,9 +112,9 @@ func (e *Errand) Allowed(asker string) bool {
 		return e.ofPipe(asker)
 	}
 	switch e.Op {
-	case OpEnsure, OpMembers, OpPlace:
+	case OpEnsure, OpMembers, OpRegister:
 		return true
-	case OpStanding:
+	case OpReaderPosition:
 		return e.Durable != wire.Coordination
 	case OpDurable:
 		return agent && (e.Durable == streams.CommandsPrefix+asker || e.Durable == streams.ControlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
@@ -137,9 +137,9 @@ func (e *Errand) Allowed(asker string) bool {
 // ofPipe reports whether a pipe may have an errand done: for the readers of its own requests and cancels.
 func (e *Errand) ofPipe(asker string) bool {
 	switch e.Op {
-	case OpEnsure, OpForget, OpPlace:
+	case OpEnsure, OpForget, OpRegister:
 		return true
-	case OpStanding, OpDurable:
+	case OpReaderPosition, OpDurable:
 		return e.Durable == streams.CommandsPrefix+asker || e.Durable == streams.ControlsPrefix+asker
 	}
 	return false

@@ -8,15 +8,15 @@ import (
 	"ferry/internal/qmgr/streams"
 )
 
-// A slowKeeper inspects its streams only when the test lets it.
-type slowKeeper struct {
-	streams.Keeper
+// A slowAdmin inspects its streams only when the test lets it.
+type slowAdmin struct {
+	streams.Admin
 	began chan uint64   // the number of a look
 	goOn  chan struct{} // lets it end
 	looks uint64
 }
 
-func (k *slowKeeper) Ensure(context.Context) (map[string]streams.Mark, error) {
+func (k *slowAdmin) Ensure(context.Context) (map[string]streams.Mark, error) {
 	k.looks++
 	n := k.looks
 	k.began <- n
@@ -28,7 +28,7 @@ func (k *slowKeeper) Ensure(context.Context) (map[string]streams.Mark, error) {
 // know.
 func TestManyAskForTheStreamsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &slowKeeper{began: make(chan uint64, 8), goOn: make(chan struct{})}
+		k := &slowAdmin{began: make(chan uint64, 8), goOn: make(chan struct{})}
 		r := NewRegistrar("a test", k)
 		defer r.Close()
 		got := make(chan uint64, 100)

@@ -55,8 +55,8 @@ func InParts(subject string, data []byte) (all []*nats.Msg) {
 	return all
 }
 
-// A Gathering puts the parts of an answer together. The zero value is ready. One without parts is whole.
-type Gathering struct {
+// An AnswerAssembly puts the parts of an answer together. The zero value is ready. One without parts is whole.
+type AnswerAssembly struct {
 	id    string
 	total int
 	Data  []byte
@@ -64,7 +64,7 @@ type Gathering struct {
 
 // Add takes a message and reports whether the answer is whole. A part that does not continue the answer, since
 // one before it was lost, begins nothing.
-func (g *Gathering) Add(m *nats.Msg) (whole bool) {
+func (g *AnswerAssembly) Add(m *nats.Msg) (whole bool) {
 	text := m.Header.Get(headerPart)
 	if text == "" {
 		g.Data, g.total = m.Data, len(m.Data)
@@ -76,7 +76,7 @@ func (g *Gathering) Add(m *nats.Msg) (whole bool) {
 		return false
 	}
 	if at == 0 {
-		*g = Gathering{id: id, total: total}
+		*g = AnswerAssembly{id: id, total: total}
 	}
 	if id != g.id || total != g.total || at != len(g.Data) || at+len(m.Data) > total {
 		return false

@@ -15,14 +15,14 @@ const PipeIdle = 10 * time.Minute
 // were made: a stream has room for a limited number of readers.
 const pipesOfUser = 128
 
-// A pipeBook counts the pipes of each user. The zero value is empty.
-type pipeBook struct {
+// A pipeCount counts the pipes of each user. The zero value is empty.
+type pipeCount struct {
 	mu sync.Mutex
 	of map[string]map[transfer.AgentName]time.Time // when they last asked for a reader
 }
 
 // enter counts a pipe that asks for a reader. The error is of KindBusy if its user has too many.
-func (b *pipeBook) enter(pipe transfer.AgentName, now time.Time) error {
+func (b *pipeCount) enter(pipe transfer.AgentName, now time.Time) error {
 	user := pipe.StreamUser()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +45,7 @@ func (b *pipeBook) enter(pipe transfer.AgentName, now time.Time) error {
 }
 
 // leave removes a pipe from the count after its readers were removed.
-func (b *pipeBook) leave(pipe transfer.AgentName) {
+func (b *pipeCount) leave(pipe transfer.AgentName) {
 	user := pipe.StreamUser()
 	b.mu.Lock()
 	defer b.mu.Unlock()

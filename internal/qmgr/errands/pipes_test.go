@@ -11,7 +11,7 @@ import (
 // TestPipesOfAUserAreCounted holds that a user has a limited number of pipes with readers, and that pipes that have
 // ended, or asked long ago, do not count.
 func TestPipesOfAUserAreCounted(t *testing.T) {
-	var b pipeBook
+	var b pipeCount
 	now := time.Unix(1_800_000_000, 0)
 	pipe := func(user string, n int) transfer.AgentName {
 		return transfer.StreamAgentOf(user, transfer.ID{14: byte(n >> 8), 15: byte(n)})

@@ -23,11 +23,11 @@ const (
 	errandBytes   = 64 << 20 // of all that wait
 )
 
-// A Forwarder knows the places of agents and the messages at other queue managers, and has tasks done there.
+// A Forwarder knows the registrations of agents and the messages at other queue managers, and has tasks done there.
 type Forwarder interface {
-	// Came takes a place that the holder of the token asker has given, and returns the time of the newest known place
+	// Register takes a registration that the holder of the token asker has given, and returns the time of the newest known registration
 	// of the same identity.
-	Came(asker string, place []byte) (newest int64, err error)
+	Register(asker string, place []byte) (newest int64, err error)
 	// Stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
 	Stays(token string) bool
 	// StoredAt returns the token of the queue manager that does a task; empty: this one.
@@ -40,13 +40,13 @@ type Forwarder interface {
 
 // A Registrar does errands.
 type Registrar struct {
-	where  string // names the queue manager in sentences
-	Keeper streams.Keeper
-	ctx    context.Context // ends with close
-	end    context.CancelFunc
-	slots  chan struct{}
-	tasks  sync.WaitGroup
-	pipes  pipeBook
+	where string // names the queue manager in sentences
+	Admin streams.Admin
+	ctx   context.Context // ends with close
+	end   context.CancelFunc
+	slots chan struct{}
+	tasks sync.WaitGroup
+	pipes pipeCount
 	// Admit takes new claims of the authority; nil: they arrive in another way.
 	Admit    func(roles.Claims) error
 	May      Rules     // checks the rules; nil: they are not known here
@@ -66,20 +66,20 @@ type Registrar struct {
 	mu      sync.Mutex
 	waiting map[string]int // by asker
 	all     int
-	bytes   int     // of them
-	looking *looked // the look at the streams in progress; nil: none is
-	next    *looked // the look after it, for requests that came meanwhile
+	bytes   int          // of them
+	looking *streamCheck // the look at the streams in progress; nil: none is
+	next    *streamCheck // the look after it, for requests that came meanwhile
 }
 
-// A looked is a look at all streams, for all requests that came before it began.
-type looked struct {
+// A streamCheck is a look at all streams, for all requests that came before it began.
+type streamCheck struct {
 	done  chan struct{} // closed after marks and err are set
 	marks map[string]streams.Mark
 	err   error
 }
 
-func NewRegistrar(where string, k streams.Keeper) *Registrar {
-	r := &Registrar{where: where, Keeper: k, slots: make(chan struct{}, errandsAtOnce), waiting: map[string]int{}}
+func NewRegistrar(where string, k streams.Admin) *Registrar {
+	r := &Registrar{where: where, Admin: k, slots: make(chan struct{}, errandsAtOnce), waiting: map[string]int{}}
 	r.ctx, r.end = context.WithCancel(context.Background())
 	return r
 }
@@ -136,9 +136,9 @@ func (r *Registrar) Take(asker string, body []byte, answer func([]byte)) {
 	})
 }
 
-// Hands tells the registrar about f, which removes messages from the store before their reader reads them, and which
+// SetForwarder tells the registrar about f, which removes messages from the store before their reader reads them, and which
 // knows the messages at other queue managers.
-func (r *Registrar) Hands(f Forwarder) {
+func (r *Registrar) SetForwarder(f Forwarder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forwards = f
@@ -172,7 +172,7 @@ func (r *Registrar) ensure(ctx context.Context) (map[string]streams.Mark, error)
 	r.mu.Lock()
 	l := r.next
 	if l == nil {
-		l = &looked{done: make(chan struct{})}
+		l = &streamCheck{done: make(chan struct{})}
 		if r.next = l; r.looking == nil {
 			r.look()
 		}
@@ -196,7 +196,7 @@ func (r *Registrar) look() {
 	r.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(r.ctx, streams.APITimeout)
 		defer cancel()
-		l.marks, l.err = r.Keeper.Ensure(ctx)
+		l.marks, l.err = r.Admin.Ensure(ctx)
 		close(l.done)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -222,10 +222,10 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %.40q for %.200q", asker, e.Op, e.Durable)
 	}
 
-	if f := r.forwarder(); f != nil && len(e.Place) > 0 {
-		res.Placed, err = f.Came(asker, e.Place)
+	if f := r.forwarder(); f != nil && len(e.Registration) > 0 {
+		res.Registered, err = f.Register(asker, e.Registration)
 	}
-	if e.Op == OpPlace {
+	if e.Op == OpRegister {
 		return res, err
 	}
 	err = nil
@@ -246,7 +246,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 			return res, err
 		}
 	}
-	if !known && (e.Op == OpDurable || e.Op == OpStanding) {
+	if !known && (e.Op == OpDurable || e.Op == OpReaderPosition) {
 		return res, transfer.Errorf(transfer.KindUsage, "the queue manager knows no queue of the reader %.200q", e.Durable)
 	}
 	switch e.Op {
@@ -263,30 +263,30 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 			}
 		}
 		var d streams.Durable
-		d, err = r.Keeper.Durable(ctx, q)
+		d, err = r.Admin.Durable(ctx, q)
 		res.Durable = &d
-	case OpStanding:
-		var s streams.Standing
-		s, err = r.Keeper.Standing(ctx, q)
+	case OpReaderPosition:
+		var s streams.ReaderPosition
+		s, err = r.Admin.ReaderPosition(ctx, q)
 		if _, token, _ := strings.Cut(e.Durable, "-"); !r.stays(token) {
-			s, err = streams.UnknownStanding(s, err)
+			s, err = streams.UnknownPosition(s, err)
 		}
-		res.Standing = &s
+		res.ReaderPosition = &s
 	case OpForget:
 		name, _ := wire.AgentOf(asker)
-		if err = r.Keeper.Forget(ctx, asker, []streams.Queue{streams.Commands(name), streams.Controls(name)}); err == nil {
+		if err = r.Admin.Forget(ctx, asker, []streams.Queue{streams.Commands(name), streams.Controls(name)}); err == nil {
 			r.pipes.leave(name)
 		}
 	case OpOwner:
 		var o streams.Owner
-		o, err = r.Keeper.Owner(ctx, asker)
+		o, err = r.Admin.Owner(ctx, asker)
 		res.Owner = &o
 	case OpSetOwner:
 		if e.Owner == nil || len(e.Owner.Value) > streams.MaxOwnerSize {
 			return res, transfer.Errorf(transfer.KindUsage, "the owner of %s is missing or too large", asker)
 		}
 		o := streams.Owner{Revision: e.Owner.Revision}
-		o.Revision, err = r.Keeper.SetOwner(ctx, asker, *e.Owner)
+		o.Revision, err = r.Admin.SetOwner(ctx, asker, *e.Owner)
 		res.Owner = &o
 	case OpStore:
 		if e.Store == nil {
@@ -310,10 +310,10 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 			}
 			defer done()
 		}
-		q, err = r.Keeper.Queue(ctx, asker, *e.Queue, nil)
+		q, err = r.Admin.Queue(ctx, asker, *e.Queue, nil)
 		res.Queue = &q
 	case OpStrangers:
-		res.Tokens, err = r.Keeper.Strangers(ctx)
+		res.Tokens, err = r.Admin.Strangers(ctx)
 		res.Tokens = res.Tokens[:min(len(res.Tokens), MaxStrangers)]
 	case OpAdmit:
 		if e.Claims == nil || r.Admit == nil {
@@ -323,7 +323,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 	case OpMembers:
 		if r.Members != nil {
 			res.Members, err = r.Members(ctx)
-		} else if l, ok := r.Keeper.(streams.Library); ok {
+		} else if l, ok := r.Admin.(streams.Library); ok {
 			res.Members, err = l.Members(ctx)
 		}
 	case OpRemove:
@@ -336,7 +336,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 			r.Notice(Shortened(e.Text, MaxDegraded))
 		}
 	case OpPurge:
-		res.Gone, err = r.Keeper.Purge(ctx, e.Tokens[:min(len(e.Tokens), MaxStrangers)])
+		res.Gone, err = r.Admin.Purge(ctx, e.Tokens[:min(len(e.Tokens), MaxStrangers)])
 	}
 	return res, err
 }
@@ -361,9 +361,9 @@ func (r *Registrar) permits(asker string, t *streams.QueueTask) error {
 	return err
 }
 
-// FarTasks are the tasks that an agent may have done at another queue manager: all of them concern its sent messages.
+// RemoteTasks are the tasks that an agent may have done at another queue manager: all of them concern its sent messages.
 // Only coordination and the authority may have streams.StoreClear done there.
-var FarTasks = []string{streams.StoreOutgoing, streams.StoreSent, streams.StorePurge}
+var RemoteTasks = []string{streams.StoreOutgoing, streams.StoreSent, streams.StorePurge}
 
 // Store does a task at the queue manager that has the store.
 func (r *Registrar) Store(ctx context.Context, asker string, t streams.StoreTask) (streams.StoreResult, error) {
@@ -379,9 +379,9 @@ func (r *Registrar) Store(ctx context.Context, asker string, t streams.StoreTask
 		done()
 	}
 	if at == "" {
-		return r.Keeper.Store(ctx, asker, t)
+		return r.Admin.Store(ctx, asker, t)
 	}
-	if !slices.Contains(FarTasks, t.Do) || len(at) > streams.MaxToken || transfer.Token(at) != at {
+	if !slices.Contains(RemoteTasks, t.Do) || len(at) > streams.MaxToken || transfer.Token(at) != at {
 		return streams.StoreResult{}, transfer.Errorf(transfer.KindUsage, "%.40q cannot be done with data stored at another queue manager, %.80q", t.Do, at)
 	}
 	res, err := f.AskStore(ctx, at, asker, t)
@@ -394,7 +394,7 @@ func (r *Registrar) Store(ctx context.Context, asker string, t streams.StoreTask
 func (r *Registrar) clear(ctx context.Context, tokens []string) (err error) {
 	f := r.forwarder()
 	for _, token := range tokens {
-		_, failed := r.Keeper.Store(ctx, token, streams.StoreTask{Do: streams.StoreClear})
+		_, failed := r.Admin.Store(ctx, token, streams.StoreTask{Do: streams.StoreClear})
 		if err = errors.Join(err, failed); f == nil {
 			continue
 		}

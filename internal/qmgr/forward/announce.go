@@ -18,7 +18,7 @@ import (
 
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
-	"ferry/internal/qmgr/places"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
@@ -41,9 +41,9 @@ type Announcer struct {
 // An other is another queue manager that has announced itself.
 type other struct {
 	Announcement
-	heard time.Time
-	ahead time.Duration // how far its clock is ahead of this one's, with the travel time of the message
-	twin  time.Time     // time of the last announcement of another instance of its name
+	heard     time.Time
+	ahead     time.Duration // how far its clock is ahead of this one's, with the travel time of the message
+	duplicate time.Time     // time of the last announcement of another instance of its name
 }
 
 // An Announcement is the description that a queue manager publishes of itself. Unknown fields are ignored.
@@ -99,7 +99,7 @@ func (a *Announcer) announce() {
 func (a *Announcer) about() Announcement {
 	cfg := &a.f.cfg
 	x := Announcement{V: 1, Name: cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: streams.MaxPayload, Coordination: a.here.Load(),
-		Version: server.VERSION, URL: cfg.URL(), Degraded: errands.Shortened(cfg.Standing(), errands.MaxDegraded)}
+		Version: server.VERSION, URL: cfg.URL(), Degraded: errands.Shortened(cfg.Faults(), errands.MaxDegraded)}
 	x.Links = cfg.Channels.Ups()
 	x.Clients = cfg.NS.NumClients()
 	if v, err := cfg.NS.Jsz(nil); err == nil {
@@ -126,7 +126,7 @@ func (a *Announcer) coordinationAt() string {
 	if a.here.Load() {
 		return a.f.self
 	}
-	if a.f.Places.Identity != nil { // coordination publishes its place itself
+	if a.f.Registry.Identity != nil { // coordination publishes its registration itself
 		return a.f.WhereIs(wire.Coordination)
 	}
 	a.Mu.Lock()
@@ -141,8 +141,8 @@ func (a *Announcer) coordinationAt() string {
 
 // DomainOf returns the token of a queue manager, or of its cluster, by its name.
 func (a *Announcer) DomainOf(name string) string {
-	if a.f.Places.Identity != nil {
-		return a.f.Places.DomainOf(transfer.Token(name))
+	if a.f.Registry.Identity != nil {
+		return a.f.Registry.DomainOf(transfer.Token(name))
 	}
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -166,20 +166,20 @@ func (a *Announcer) Announced(m *nats.Msg) {
 	now := time.Now()
 	a.Mu.Lock()
 	was, known := a.Others[token]
-	if !known && len(a.Others) >= places.MaxManagers {
+	if !known && len(a.Others) >= registrations.MaxManagers {
 		a.Mu.Unlock()
-		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", places.MaxManagers)
+		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", registrations.MaxManagers)
 		return
 	}
-	o := other{Announcement: x, heard: now, ahead: x.Time.Sub(now), twin: was.twin}
+	o := other{Announcement: x, heard: now, ahead: x.Time.Sub(now), duplicate: was.duplicate}
 	if known && was.Instance != x.Instance && now.Sub(was.heard) < ManagerGone {
-		o.twin = now // or it has just been started again: then the earlier instance is not heard again
+		o.duplicate = now // or it has just been started again: then the earlier instance is not heard again
 	}
 	back := !known || now.Sub(was.heard) > ManagerGone
 	a.Others[token] = o
 	a.Mu.Unlock()
 
-	switch twins := token == transfer.Token(a.f.cfg.Name) || !was.twin.IsZero() && now.Sub(was.twin) < ManagerGone && o.twin.Equal(now); {
+	switch twins := token == transfer.Token(a.f.cfg.Name) || !was.duplicate.IsZero() && now.Sub(was.duplicate) < ManagerGone && o.duplicate.Equal(now); {
 	case twins:
 		a.f.noticed("two queue managers are called %s: give one of them another name (--name); messages for one reach the other", x.Name)
 	case o.ahead.Abs() > errands.MaxClockOff:
@@ -193,16 +193,16 @@ func (a *Announcer) Announced(m *nats.Msg) {
 		a.f.Mu.Lock()
 		delete(a.f.Blocked, x.Domain)
 		a.f.Mu.Unlock()
-		a.f.poke()
+		a.f.lookSoon()
 	}
 }
 
 // checkedDomain returns the token of a queue manager or of its cluster. Signed statements take precedence.
 func (a *Announcer) checkedDomain(x *Announcement) string {
-	if a.f.Places.Identity == nil {
+	if a.f.Registry.Identity == nil {
 		return x.Domain
 	}
-	return a.f.Places.DomainOf(transfer.Token(x.Name))
+	return a.f.Registry.DomainOf(transfer.Token(x.Name))
 }
 
 // domains returns the tokens of the other queue managers, or clusters, that can be reached.
@@ -224,7 +224,7 @@ func (a *Announcer) forget(now time.Time) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	most := managerForgot
-	if len(a.Others) >= places.MaxManagers {
+	if len(a.Others) >= registrations.MaxManagers {
 		most = ManagerGone
 	}
 	maps.DeleteFunc(a.Others, func(_ string, o other) bool { return now.Sub(o.heard) > most })

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/errands"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/turns"
 	"ferry/internal/transfer"
@@ -21,21 +21,21 @@ import (
 
 // A Batch holds the messages, or the task, that a queue manager forwards at once.
 type Batch struct {
-	V        int         `json:"v"`
-	Messages []Forwarded `json:"messages"`
-	Store    *FarTask    `json:"store,omitempty"`  // instead of messages
-	Places   *placesTask `json:"places,omitempty"` // likewise
-	// Proofs are identity.Places. They show that each author of a message, and the asker of Store, was at the sending queue manager.
+	V             int                `json:"v"`
+	Messages      []Forwarded        `json:"messages"`
+	Store         *RemoteTask        `json:"store,omitempty"`  // instead of messages
+	Registrations *registrationsTask `json:"places,omitempty"` // likewise
+	// Proofs are identity.Registrations. They show that each author of a message, and the asker of Store, was at the sending queue manager.
 	Proofs []json.RawMessage `json:"proofs,omitempty"`
 }
 
 // prove adds the proof of an identity to a batch. It reports whether the forwarder has one. A network without
 // identities needs none.
 func (f *Forwarder) prove(b *Batch, token string) bool {
-	if f.Places.Identity == nil {
+	if f.Registry.Identity == nil {
 		return true
 	}
-	proof := f.Places.ProofOf(token)
+	proof := f.Registry.ProofOf(token)
 	if proof != nil && !slices.ContainsFunc(b.Proofs, func(other json.RawMessage) bool { return string(other) == string(proof) }) {
 		b.Proofs = append(b.Proofs, proof)
 	}
@@ -53,7 +53,7 @@ type Forwarded struct {
 type BatchResult struct {
 	V      int `json:"v"`
 	Stored int `json:"stored"`
-	// Held are the messages, by their places in the batch, that are not stored at present. Their author has no room or no place.
+	// Held are the messages, by their places in the batch, that are not stored at present. Their author has no room or no registration.
 	// Messages of other authors behind them are stored.
 	Held  []int           `json:"held,omitempty"`
 	Error *transfer.Error `json:"error,omitempty"`
@@ -96,7 +96,7 @@ func idOf(h nats.Header) string {
 }
 
 // store stores the messages of a batch in their order, and returns their number. The requests and commands of an author
-// without room or without a place are held; err is the reason.
+// without room or without a registration are held; err is the reason.
 func (f *Forwarder) store(b Batch, from string) (stored int, held []int, err error) {
 	ctx, cancel := context.WithTimeout(f.ctx, streams.APITimeout)
 	defer cancel()
@@ -136,9 +136,9 @@ func (f *Forwarder) storeOne(ctx context.Context, x *Forwarded, proofs []json.Ra
 		return err
 	}
 	author := wire.LastToken(x.Subject)
-	if f.Places.Identity != nil {
+	if f.Registry.Identity != nil {
 		var err error
-		if author, err = f.Places.Proves(proofs, author, from, places.PlaceProof); err != nil {
+		if author, err = f.Registry.Proves(proofs, author, from, registrations.ProofAge); err != nil {
 			return err
 		}
 	}
@@ -166,22 +166,22 @@ func (f *Forwarder) storeOne(ctx context.Context, x *Forwarded, proofs []json.Ra
 	return err
 }
 
-// A forwardDesk takes the questions of other queue managers: batches of messages, tasks with stored data, and lists of
-// places. The queue managers take turns. In one queue for all, the questions of one queue manager had held up the
+// A requestServer takes the questions of other queue managers: batches of messages, tasks with stored data, and lists of
+// registrations. The queue managers take turns. In one queue for all, the questions of one queue manager had held up the
 // requests that others forwarded.
-type forwardDesk struct {
+type requestServer struct {
 	*Forwarder
 	turns *turns.Queue[*nats.Msg]
-	lists *quota.Pace // of the lists of all places, by the queue manager that asks
+	lists *quota.Pace // of the lists of all registrations, by the queue manager that asks
 }
 
-func newForwardDesk(f *Forwarder) *forwardDesk {
-	return &forwardDesk{f, turns.New[*nats.Msg](), quota.NewPace(placesLists)}
+func newRequestServer(f *Forwarder) *requestServer {
+	return &requestServer{f, turns.New[*nats.Msg](), quota.NewPace(registrationLists)}
 }
 
-// asked has a question wait for the turn of its queue manager. A queue manager beyond its room gets no answer, and asks
+// enqueue has a question wait for the turn of its queue manager. A queue manager beyond its room gets no answer, and asks
 // again.
-func (d *forwardDesk) asked(m *nats.Msg) {
+func (d *requestServer) enqueue(m *nats.Msg) {
 	from := wire.LastToken(m.Subject)
 	if m.Reply != "" && !d.turns.Add(from, len(m.Data)+len(m.Subject), m) {
 		d.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "too many questions of a queue manager wait")
@@ -189,7 +189,7 @@ func (d *forwardDesk) asked(m *nats.Msg) {
 }
 
 // run takes questions, one at a time, until the forwarder stops.
-func (d *forwardDesk) run() {
+func (d *requestServer) run() {
 	for d.ctx.Err() == nil {
 		if m, ok := d.turns.Take(); ok {
 			d.take(m)
@@ -203,21 +203,21 @@ func (d *forwardDesk) run() {
 }
 
 // take answers a question. It stores the messages that another queue manager forwards.
-func (d *forwardDesk) take(m *nats.Msg) {
+func (d *requestServer) take(m *nats.Msg) {
 	r := BatchResult{V: 1}
 	from := wire.LastToken(m.Subject)
 	b, err := readBatch(errands.Unpacked(m.Data))
 	switch {
 	case err != nil:
 	case b.Store != nil:
-		d.doFar(&b, from, func(answer []byte) { m.Respond(answer) })
+		d.doRemoteTask(&b, from, func(answer []byte) { m.Respond(answer) })
 		return
-	case b.Places != nil:
-		if b.Places.After == "" && !d.lists.Allow(from, 0, time.Now()) {
+	case b.Registrations != nil:
+		if b.Registrations.After == "" && !d.lists.Allow(from, 0, time.Now()) {
 			d.quiet.Dropped(errands.Shortened(from, streams.MaxToken), "too many questions for all places")
 			return // the asker repeats its question
 		}
-		if answer, err := json.Marshal(d.placesAfter(*b.Places)); err == nil {
+		if answer, err := json.Marshal(d.registrationsAfter(*b.Registrations)); err == nil {
 			errands.AnswerInParts(d.Own.NATS(), m.Reply, answer) // likewise
 		}
 		return

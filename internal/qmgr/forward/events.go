@@ -28,7 +28,7 @@ func (f *Forwarder) events() {
 			}
 			continue
 		}
-		if err := f.handEvents(to); err != nil {
+		if err := f.forwardEvents(to); err != nil {
 			if f.ctx.Err() != nil {
 				return
 			}
@@ -40,8 +40,8 @@ func (f *Forwarder) events() {
 	}
 }
 
-// handEvents forwards the batches that are stored, and waits a moment for more.
-func (f *Forwarder) handEvents(to string) error {
+// forwardEvents forwards the batches that are stored, and waits a moment for more.
+func (f *Forwarder) forwardEvents(to string) error {
 	policy := jetstream.DeliverAllPolicy
 	if _, err := f.Own.JS().Consumer(f.ctx, string(streams.StreamEvent), roles.DurableCoordination); err == nil {
 		policy = jetstream.DeliverNewPolicy // coordination was here, and has read all earlier batches

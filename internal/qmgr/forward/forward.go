@@ -19,8 +19,8 @@ import (
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/own"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/quiet"
@@ -30,7 +30,7 @@ import (
 )
 
 // A Forwarder forwards messages that are stored here for agents, and for coordination, at other queue managers: a
-// message leaves the store when the queue manager there has acknowledged that it has stored it. The places tell the
+// message leaves the store when the queue manager there has acknowledged that it has stored it. The registrations tell the
 // queue manager of an agent. A message whose acknowledgement is lost arrives twice, as other stored messages do.
 //
 // There is no reader for each agent that is elsewhere: messages are looked up by their subjects and deleted by their
@@ -52,7 +52,7 @@ type Forwarder struct {
 	tasks sync.WaitGroup
 	wake  chan struct{}
 
-	Places *places.Places
+	Registry *registrations.Registry
 
 	Mu      sync.Mutex
 	due     map[string]int       // by the addressee's token: how many looks are left after a message was stored
@@ -76,23 +76,23 @@ const (
 
 // A Config describes the queue manager that forwards messages.
 type Config struct {
-	Name      string
-	Domain    string             // its token, or that of its cluster
-	Cluster   string             // its cluster; "": none
-	Account   string             // that has the queues
-	Identity  *identity.Identity // nil: the network has none
-	MaxStored int64              // bytes of stored delivery; 0: the default
-	Own       *own.Conn
-	NS        *server.Server
-	Channels  *channel.Channels
-	Places    *places.Places
-	Limits    Limits                   // nil: there are none
-	Mates     func() []string          // the names of the other members of its cluster
-	Routes    func() map[string]uint64 // the connected ones, with the number of the newest connection of each
+	Name         string
+	Domain       string             // its token, or that of its cluster
+	Cluster      string             // its cluster; "": none
+	Account      string             // that has the queues
+	Identity     *identity.Identity // nil: the network has none
+	MaxStored    int64              // bytes of stored delivery; 0: the default
+	Own          *own.Conn
+	NS           *server.Server
+	Channels     *channel.Channels
+	Registry     *registrations.Registry
+	Limits       Limits                   // nil: there are none
+	OtherMembers func() []string          // the names of the other members of its cluster
+	Routes       func() map[string]uint64 // the connected ones, with the number of the newest connection of each
 	// Take has an errand of the holder of a token done, in its turn.
-	Take     func(asker string, body []byte, answer func([]byte))
-	URL      func() string
-	Standing func() string // its faults; "" for none
+	Take   func(asker string, body []byte, answer func([]byte))
+	URL    func() string
+	Faults func() string // its faults; "" for none
 	// Found notes a finding, and reports whether it is new.
 	Found func(finding string) bool
 	Log   *slog.Logger
@@ -108,22 +108,22 @@ type Limits interface {
 
 // Start starts to forward messages, and to take them from others.
 func Start(cfg Config) (*Forwarder, error) {
-	f := &Forwarder{cfg: cfg, Places: cfg.Places, Own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: errands.NewSecret(), wake: make(chan struct{}, 1),
+	f := &Forwarder{cfg: cfg, Registry: cfg.Registry, Own: cfg.Own, self: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), secret: errands.NewSecret(), wake: make(chan struct{}, 1),
 		due: map[string]int{}, waits: map[string]int{}, Blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.Announcer = newAnnouncer(f)
-	desk := newForwardDesk(f)
+	desk := newRequestServer(f)
 	hears := map[string]nats.MsgHandler{
 		wire.AllManagers:                      f.Announcer.Announced,
-		wire.AllForwarded(f.self):             desk.asked,
-		wire.AllForwarded(cfg.Channels.Token): desk.asked,
+		wire.AllForwarded(f.self):             desk.enqueue,
+		wire.AllForwarded(cfg.Channels.Token): desk.enqueue,
 		"ferry.command.*.*":                   f.stored,
 		"ferry.control.*.*":                   f.stored,
 	}
 	if cfg.Identity == nil {
 		hears[wire.AllBeats] = f.Beat
 	} else {
-		hears[wire.AllRegistrations] = f.came
+		hears[wire.AllRegistrations] = f.hearRegistration
 	}
 	for subject, h := range hears {
 		group := "" // each member of a cluster hears it
@@ -138,7 +138,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	if cfg.Identity != nil {
 		var err error
 		if f.data, err = own.Dial(cfg.NS, cfg.Identity, true, cfg.Log); err == nil {
-			err = f.data.Subscribe(wire.AllFarStore(f.self), "store", f.storeHere)
+			err = f.data.Subscribe(wire.AllFarStore(f.self), "store", f.storeForAgent)
 		}
 		if err != nil {
 			f.Stop()
@@ -148,7 +148,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	f.tasks.Go(f.run)
 	f.tasks.Go(desk.run)
 	if cfg.Identity != nil {
-		f.tasks.Go(f.place)
+		f.tasks.Go(f.publishRegistrations)
 	}
 	f.tasks.Go(f.events)
 	f.tasks.Go(f.Announcer.announce)
@@ -163,10 +163,10 @@ func (f *Forwarder) Stop() {
 	}
 }
 
-// poke has everything looked at soon.
-func (f *Forwarder) poke() { sleep.Wake(f.wake) }
+// lookSoon has everything looked at soon.
+func (f *Forwarder) lookSoon() { sleep.Wake(f.wake) }
 
-// Beat takes an agent's place from its heartbeat, in a network without identities.
+// Beat takes an agent's registration from its heartbeat, in a network without identities.
 func (f *Forwarder) Beat(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var report struct {
@@ -181,7 +181,7 @@ func (f *Forwarder) Beat(m *nats.Msg) {
 	if len(token) > streams.MaxToken || len(at) > streams.MaxToken {
 		return
 	}
-	if f.Places.Hear(token, at, time.Now()) {
+	if f.Registry.TakeHeartbeat(token, at, time.Now()) {
 		f.moved(token)
 	}
 }
@@ -191,7 +191,7 @@ func (f *Forwarder) moved(token string) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	f.due[token] = forwardLooks
-	f.poke()
+	f.lookSoon()
 }
 
 // elsewhere returns the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is
@@ -222,7 +222,7 @@ func (f *Forwarder) run() {
 			}
 			looked = time.Now()
 		}
-		if f.leads(streams.StreamCommand) && f.handOn() {
+		if f.leads(streams.StreamCommand) && f.forwardDue() {
 			t.Reset(pause)
 			pause = min(2*pause, forwardLook)
 		} else {
@@ -285,7 +285,7 @@ func (f *Forwarder) lookAtAll() {
 // Forget drops queue managers and identities that have been silent for long.
 func (f *Forwarder) Forget(now time.Time) {
 	f.Announcer.forget(now)
-	f.Places.Forget(now)
+	f.Registry.Forget(now)
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	maps.DeleteFunc(f.Blocked, func(_ string, until time.Time) bool { return now.After(until) })
@@ -299,8 +299,8 @@ func (f *Forwarder) noticed(format string, args ...any) {
 	}
 }
 
-// handOn forwards the messages that are due, and reports whether more may be due soon.
-func (f *Forwarder) handOn() (again bool) {
+// forwardDue forwards the messages that are due, and reports whether more may be due soon.
+func (f *Forwarder) forwardDue() (again bool) {
 	f.Mu.Lock()
 	type errandOf struct{ token, to string }
 	var all []errandOf
@@ -346,7 +346,7 @@ func (f *Forwarder) handOn() (again bool) {
 // Drain forwards the messages that are stored for an agent: commands before requests, as a command may withdraw one.
 // err is the reason why messages are left.
 func (f *Forwarder) Drain(token, to string) (err error) {
-	held := map[string]bool{} // authors without room or without a place there
+	held := map[string]bool{} // authors without room or without a registration there
 	for _, q := range []streams.Queue{{Stream: streams.StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: streams.StreamCommand, Filter: "ferry.command." + token + ".>"}} {
 		st, missing := f.Own.JS().Stream(f.ctx, string(q.Stream))
 		if missing != nil {
@@ -400,8 +400,8 @@ func (f *Forwarder) never(err error, subject string) bool {
 	return true
 }
 
-// gather reads the first messages of each of some subjects, and their numbers. Those of an author without a place here
-// wait until it is here again.
+// gather reads the first messages of each of some subjects, and their numbers. Those of an author without a registration here wait until it
+// is here again.
 func (f *Forwarder) gather(st jetstream.Stream, subjects []string) (b Batch, seqs []uint64, err error) {
 	b = Batch{V: 1}
 	bytes, most := 0, max(1, ForwardMost/max(1, len(subjects)))
@@ -436,7 +436,7 @@ func (f *Forwarder) send(to string, b Batch) (n int, held []int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+errands.Slowest(len(data)))
 	defer cancel()
-	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(to, f.Places.Self), f.inbox(to), data)
+	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(to, f.Registry.Self), f.inbox(to), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
@@ -467,7 +467,7 @@ func (f *Forwarder) Stays(token string) bool {
 	if len(f.cfg.Channels.List()) == 0 {
 		return true
 	}
-	return f.Places.Stays(token)
+	return f.Registry.StaysHere(token)
 }
 
 // Waiting returns the number of messages that wait for another queue manager.

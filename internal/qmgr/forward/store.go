@@ -16,8 +16,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A FarTask is a task of an agent at another queue manager on its part of StreamStore here.
-type FarTask struct {
+// A RemoteTask is a task of an agent at another queue manager on its part of StreamStore here.
+type RemoteTask struct {
 	Asker string            `json:"asker"` // the agent's token
 	Task  streams.StoreTask `json:"task"`
 }
@@ -26,27 +26,27 @@ type FarTask struct {
 var clearers = []string{wire.Coordination, wire.Authority}
 
 // check returns nil for a task that another queue manager may ask for.
-func (t *FarTask) check() error {
+func (t *RemoteTask) check() error {
 	if name, err := wire.AgentOf(t.Asker); (err != nil || name.Token() != t.Asker) && t.Task.Do != streams.StoreClear {
 		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
 	}
-	if !slices.Contains(errands.FarTasks, t.Task.Do) && t.Task.Do != streams.StoreClear {
+	if !slices.Contains(errands.RemoteTasks, t.Task.Do) && t.Task.Do != streams.StoreClear {
 		return transfer.Errorf(transfer.KindDenied, "another queue manager may not do %.40q with data stored here", t.Task.Do)
 	}
 	return nil
 }
 
-// doFar does a task for an agent of another queue manager, in its turn, as for those that are here.
-func (f *Forwarder) doFar(b *Batch, from string, answer func([]byte)) {
+// doRemoteTask does a task for an agent of another queue manager, in its turn, as for those that are here.
+func (f *Forwarder) doRemoteTask(b *Batch, from string, answer func([]byte)) {
 	t := b.Store
 	err := t.check()
-	if err == nil && f.Places.Identity != nil {
+	if err == nil && f.Registry.Identity != nil {
 		of := []string{t.Asker}
 		if t.Task.Do == streams.StoreClear {
 			of = clearers
 		}
 		for _, token := range of {
-			if _, err = f.Places.Proves(b.Proofs, token, from, errands.PlaceLife); err == nil {
+			if _, err = f.Registry.Proves(b.Proofs, token, from, errands.RegistrationLife); err == nil {
 				break
 			}
 		}
@@ -66,14 +66,14 @@ func (f *Forwarder) doFar(b *Batch, from string, answer func([]byte)) {
 	f.cfg.Take(t.Asker, body, answer)
 }
 
-// WhereIs returns the token of the queue manager in the latest place of an agent; empty if it is not known.
+// WhereIs returns the token of the queue manager in the latest registration of an agent; empty if it is not known.
 func (f *Forwarder) WhereIs(agent string) string {
-	at := f.Places.Where(agent)
-	if at != "" && f.Places.Identity == nil {
+	at := f.Registry.Where(agent)
+	if at != "" && f.Registry.Identity == nil {
 		return at // agents say the cluster's name themselves
 	}
 	if at != "" {
-		at = f.Places.DomainOf(at)
+		at = f.Registry.DomainOf(at)
 	}
 	return at
 }
@@ -107,7 +107,7 @@ func (f *Forwarder) AskStore(ctx context.Context, at, asker string, t streams.St
 	if blocked { // requests to a blocked queue manager fail at once, and do not delay requests to this one
 		return streams.StoreResult{}, noChannel(at)
 	}
-	b := Batch{V: 1, Store: &FarTask{asker, t}}
+	b := Batch{V: 1, Store: &RemoteTask{asker, t}}
 	if t.Do == streams.StoreClear {
 		for _, token := range clearers {
 			f.prove(&b, token)
@@ -119,7 +119,7 @@ func (f *Forwarder) AskStore(ctx context.Context, at, asker string, t streams.St
 	if err != nil {
 		return streams.StoreResult{}, err
 	}
-	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(at, f.Places.Self), f.inbox(at), data)
+	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(at, f.Registry.Self), f.inbox(at), data)
 	if err != nil && f.ctx.Err() == nil {
 		f.Mu.Lock()
 		f.Blocked[at] = time.Now().Add(forwardAgain)
@@ -146,11 +146,11 @@ func noChannel(to string) error {
 		WithHint("it goes on when `ferry channel ls` says that the channel runs again")
 }
 
-// storeHere has the server store the messages of an agent at another queue manager for an agent that is here. The server's
+// storeForAgent has the server store the messages of an agent at another queue manager for an agent that is here. The server's
 // receipt goes to the inbox that the message names. Without a receipt the source sends the message again.
-func (f *Forwarder) storeHere(m *nats.Msg) {
+func (f *Forwarder) storeForAgent(m *nats.Msg) {
 	from, ok := wire.ReadFarStore(m.Subject)
-	subject, inbox, data, err := errands.ReadFar(m.Data)
+	subject, inbox, data, err := errands.ReadRemoteMessage(m.Data)
 	if err == nil && ok {
 		asker, answerer, named := wire.ReadInbox(inbox)
 		var at wire.StoredEpoch

@@ -108,7 +108,7 @@ type Caller struct {
 type Gate struct {
 	cfg   Config
 	l     net.Listener
-	door  *tcp.Door
+	door  *tcp.PendingConns
 	quiet *quiet.Log
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
@@ -120,7 +120,7 @@ type Gate struct {
 
 // Open admits clients that connect to a listener. The Gate closes the listener in the end.
 func Open(l net.Listener, cfg Config) *Gate {
-	g := &Gate{cfg: cfg, l: l, door: tcp.NewDoor(cmp.Or(cfg.Strangers, strangers)), quiet: quiet.New(cfg.Log, nil), by: map[string]int{}}
+	g := &Gate{cfg: cfg, l: l, door: tcp.NewPendingConns(cmp.Or(cfg.Strangers, strangers)), quiet: quiet.New(cfg.Log, nil), by: map[string]int{}}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	g.tasks.Go(g.accept)
 	return g

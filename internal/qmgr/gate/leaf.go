@@ -236,7 +236,7 @@ func subjectOf(line string) string {
 
 // next passes on a line, and a message with its bytes.
 func (l *Link) next(first func(string, []byte) ([]byte, error)) error {
-	if l.stale.Load() { // a place comes before the messages that follow it
+	if l.stale.Load() { // a registration comes before the messages that follow it
 		l.look(false)
 	}
 	if here, _ := l.in.Peek(l.in.Buffered()); bytes.IndexByte(here, '\n') < 0 {

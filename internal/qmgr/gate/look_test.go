@@ -53,7 +53,7 @@ func TestLooksAreBounded(t *testing.T) {
 			return c.asked
 		}
 		go l.looking()
-		for range 500 * seconds { // as many places as a peer may send
+		for range 500 * seconds { // as many registrations as a peer may send
 			before := asked()
 			l.Changed("A", Anyone)
 			if l.look(false); asked() == before {

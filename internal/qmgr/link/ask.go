@@ -13,7 +13,7 @@ import (
 
 // Ask sends a question and gathers its answer. some, if it is not nil, is called after each part. The answerer has the
 // timeout for each part; 0: until ctx ends. The time that the links to and from the queue manager need is added.
-func (l *Link) Ask(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*errands.Gathering) error) ([]byte, error) {
+func (l *Link) Ask(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*errands.AnswerAssembly) error) ([]byte, error) {
 	c := l.Base
 	if !l.Up.Load() {
 		return nil, c.Away()
@@ -26,12 +26,12 @@ func (l *Link) Ask(ctx context.Context, subject string, data []byte, timeout tim
 	return errands.Unpacked(answer), nil
 }
 
-func (l *Link) exchange(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*errands.Gathering) error) ([]byte, error) {
+func (l *Link) exchange(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*errands.AnswerAssembly) error) ([]byte, error) {
 	sub, err := l.inbox(subject)
 	if err != nil {
 		return nil, err
 	}
-	g := errands.Gathering{}
+	g := errands.AnswerAssembly{}
 	if err = l.NATS().PublishRequest(subject, sub.Subject, data); err == nil {
 		err = l.gather(ctx, sub, &g, timeout, some)
 	}
@@ -44,7 +44,7 @@ func (l *Link) exchange(ctx context.Context, subject string, data []byte, timeou
 }
 
 // gather gathers an answer.
-func (l *Link) gather(ctx context.Context, sub *nats.Subscription, g *errands.Gathering, timeout time.Duration, some func(*errands.Gathering) error) error {
+func (l *Link) gather(ctx context.Context, sub *nats.Subscription, g *errands.AnswerAssembly, timeout time.Duration, some func(*errands.AnswerAssembly) error) error {
 	for {
 		m, err := l.part(ctx, sub, timeout)
 		if err != nil {
@@ -91,7 +91,7 @@ func (l *Link) inbox(subject string) (*nats.Subscription, error) {
 func (l *Link) part(ctx context.Context, sub *nats.Subscription, timeout time.Duration) (*nats.Msg, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = l.Patient(ctx, timeout)
+		ctx, cancel = l.WithLinkTime(ctx, timeout)
 		defer cancel()
 	}
 	m, err := sub.NextMsgWithContext(ctx)

@@ -26,25 +26,25 @@ import (
 
 // A Base has the settings and the state that the links of one connection share.
 type Base struct {
-	Where      string // names the queue manager in sentences
-	cfg        Config
-	secret     string // of the inboxes; no two connections share one
-	inboxes    atomic.Uint64
-	Packer     packer
-	stray      atomic.Pointer[transfer.Error] // the queue manager at the address is of another network; nil: it is not
-	MaxPayload atomic.Int64                   // bytes of one message; 0: not known
+	Where            string // names the queue manager in sentences
+	cfg              Config
+	secret           string // of the inboxes; no two connections share one
+	inboxes          atomic.Uint64
+	Packer           packer
+	otherNetworkSeen atomic.Pointer[transfer.Error] // the queue manager at the address is of another network; nil: it is not
+	MaxPayload       atomic.Int64                   // bytes of one message; 0: not known
 
 	Ctx   context.Context // ends when the connection is closed
 	End   context.CancelFunc
 	Tasks sync.WaitGroup
 
 	Mu    sync.Mutex
-	Links changes
+	Links connectionChanges
 	Wake  chan struct{} // has one when links has changed
 }
 
-// changes count how often the control and the data connection came up, and were lost.
-type changes struct {
+// connectionChanges count how often the control and the data connection came up, and were lost.
+type connectionChanges struct {
 	Ups, Downs int
 	Why        error // of the last loss
 }
@@ -117,7 +117,7 @@ func (c *Base) Away() error {
 	if c.Ctx.Err() != nil {
 		return ErrClosed
 	}
-	if e := c.stray.Load(); e != nil {
+	if e := c.otherNetworkSeen.Load(); e != nil {
 		return &transfer.Error{Kind: transfer.KindNoManager, Text: e.Text, Hint: e.Hint, Err: e}
 	}
 	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s is not connected", c.Where)
@@ -134,14 +134,14 @@ func (c *Base) Explain(err error, subject string, size int) error {
 	return streams.Explain(err, "the queue manager at "+c.Where, subject, size, c.MaxPayload.Load())
 }
 
-// strayed takes the result of a handshake. If a queue manager of another network answers, a Conn that was connected
+// otherNetwork takes the result of a handshake. If a queue manager of another network answers, a Conn that was connected
 // before logs that once and keeps trying: the address may lead to its own network again.
-func strayed(c *Base, err error) {
+func otherNetwork(c *Base, err error) {
 	var e *transfer.Error
 	if err == nil {
-		c.stray.Store(nil)
+		c.otherNetworkSeen.Store(nil)
 	} else if errors.As(err, &e) && errors.As(err, new(*identity.OtherNetwork)) {
-		before := c.stray.Swap(e)
+		before := c.otherNetworkSeen.Swap(e)
 		c.Mu.Lock()
 		known := c.Links.Ups > 0
 		c.Mu.Unlock()

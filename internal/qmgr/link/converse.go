@@ -52,7 +52,7 @@ func (l *Link) Converse(ctx context.Context, q Conversation, take func(answer *n
 
 	sock := l.Socket.Load()
 	p := newAnswerWait(q.Bytes, sock.Pulse(), time.Now())
-	var parts errands.Gathering
+	var parts errands.AnswerAssembly
 	look := time.NewTicker(QuietLook)
 	defer look.Stop()
 	for {

@@ -38,17 +38,17 @@ func TestAReceiptIsOverdueFromWhenTheMessageIsThere(t *testing.T) {
 	old := l.Begin()
 	sent := time.Now()
 	l.End(old, true)
-	if d := l.Had(sent, sent.Add(time.Hour)); d != 0 {
+	if d := l.HeldFor(sent, sent.Add(time.Hour)); d != 0 {
 		t.Errorf("a round trip that began before the message shows that the message was there for %s", d)
 	}
 	began := time.Now()
 	l.End(began, false)
-	if d := l.Had(sent, sent.Add(time.Hour)); d != 0 {
+	if d := l.HeldFor(sent, sent.Add(time.Hour)); d != 0 {
 		t.Errorf("a round trip without an answer shows that the message was there for %s", d)
 	}
 	began = time.Now()
 	l.End(began, true)
-	if d := l.Had(sent, time.Now().Add(time.Minute)); d < time.Minute || d > time.Hour {
+	if d := l.HeldFor(sent, time.Now().Add(time.Minute)); d < time.Minute || d > time.Hour {
 		t.Errorf("the message was there for %s", d)
 	}
 }

@@ -332,7 +332,7 @@ func (l *Link) SubscribeGroup(subject, group string, h func(Message)) (func(), e
 }
 
 func (s *subscription) bind(nc *nats.Conn) error {
-	var g errands.Gathering
+	var g errands.AnswerAssembly
 	sub, err := nc.QueueSubscribe(s.subject, s.group, func(m *nats.Msg) {
 		if g.Add(m) {
 			s.h(Message{Subject: m.Subject, Reply: m.Reply, Data: g.Data})
@@ -454,7 +454,7 @@ func (d *dialer) greet(sock *Socket, c *tls.Conn) error {
 	} else if err != nil {
 		err = refused(d.link.Base, err)
 	}
-	strayed(d.link.Base, err)
+	otherNetwork(d.link.Base, err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = err

@@ -44,8 +44,8 @@ type question struct {
 	err error
 }
 
-// Patient makes the context of a question. Its cancel function must be called.
-func (l *Link) Patient(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// WithLinkTime makes the context of a question. Its cancel function must be called.
+func (l *Link) WithLinkTime(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	p := &question{Context: ctx, link: l, timeout: timeout, done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { p.end(ctx.Err()) })
 	timer := time.AfterFunc(timeout/prompt, p.follow)
@@ -88,7 +88,7 @@ func (p *question) follow() {
 		end = time.Now().Add(p.timeout)
 	}
 	if !sleep.For(p, time.Until(end), nil) && p.delayed(prompt) && !sleep.For(p, p.timeout, nil) {
-		p.link.Passes(p)
+		p.link.AnswersPing(p)
 	}
 	p.end(context.DeadlineExceeded)
 }
@@ -96,12 +96,12 @@ func (p *question) follow() {
 // delayed sends a sign of life and reports whether it came back, but took longer than a part of the time-out.
 func (p *question) delayed(part time.Duration) bool {
 	began := time.Now()
-	return p.link.Passes(p) && time.Since(began) > p.timeout/part
+	return p.link.AnswersPing(p) && time.Since(began) > p.timeout/part
 }
 
-// Passes sends a sign of life and reports whether it came back. It waits as long as bytes move on the connection, and
+// AnswersPing sends a sign of life and reports whether it came back. It waits as long as bytes move on the connection, and
 // until ctx ends.
-func (l *Link) Passes(ctx context.Context) bool {
+func (l *Link) AnswersPing(ctx context.Context) bool {
 	ctx, cancel := l.Socket.Load().Moving(ctx, still)
 	defer cancel()
 	return l.RoundTrip(ctx) == nil
@@ -128,13 +128,13 @@ func (s *Socket) Moving(ctx context.Context, limit time.Duration) (context.Conte
 	return ctx, cancel
 }
 
-// A movement is a count that changes when bytes come, or when the other host has acknowledged some.
-type movement struct {
+// A trafficCount is a count that changes when bytes come, or when the other host has acknowledged some.
+type trafficCount struct {
 	Pulse
 	acked uint64
 }
 
-func (s *Socket) movement() movement {
+func (s *Socket) movement() trafficCount {
 	acked, _ := tcp.Acked(s.Conn)
-	return movement{s.Pulse(), acked}
+	return trafficCount{s.Pulse(), acked}
 }

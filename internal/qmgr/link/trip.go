@@ -55,9 +55,9 @@ func (t *trip) End(began time.Time, answered bool) {
 	}
 }
 
-// Had returns the least time for which the other side has had a message that was sent at a moment: a round trip that
+// HeldFor returns the least time for which the other side has had a message that was sent at a moment: a round trip that
 // began later was answered. It is 0 if that is not known.
-func (t *trip) Had(sent, now time.Time) time.Duration {
+func (t *trip) HeldFor(sent, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.asked.After(sent) {

@@ -51,7 +51,7 @@ type Message struct {
 // amount is the size of the held messages.
 type amount struct{ bytes, messages uint64 }
 
-// A Stock is the book of one stream. Its methods may be called at the same time.
+// A Stock counts the messages and bytes of one stream by member. Its methods may be called at the same time.
 type Stock struct {
 	name  string
 	share Share
@@ -74,7 +74,7 @@ type waiting struct {
 	fresh      int // newest ones that were admitted after the last look
 }
 
-// NewStock returns the book of a stream that has so much room until the first look.
+// NewStock returns the Stock of a stream that has so much room until the first look.
 func NewStock(name string, share Share, room Room) *Stock {
 	return &Stock{name: name, share: share, room: room, subjects: map[source]*waiting{}, members: map[string]*amount{}, to: map[string]*amount{}, via: map[string]*amount{}}
 }

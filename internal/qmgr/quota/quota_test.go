@@ -11,7 +11,7 @@ import (
 
 const mib = 1 << 20
 
-// stockOf returns the book of an empty stream.
+// stockOf returns the Stock of an empty stream.
 func stockOf(share Share, bytes, messages uint64) *Stock {
 	return NewStock("the stream", share, Room{MaxBytes: bytes, MaxMessages: messages})
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/own"
+	"ferry/internal/qmgr/storage"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -21,7 +21,7 @@ import (
 func (s *Server) About() errands.About {
 	a := errands.About{V: 1, Name: s.cfg.Name, Sync: errands.SyncAlways, MaxPayload: streams.MaxPayload,
 		MaxPending: streams.MaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
-	a.Short = disk.ShortOf(s.Store)
+	a.Short = storage.ShortOf(s.Store)
 	if m := s.member; m != nil {
 		p := m.Now.Load()
 		a.Cluster, a.Passing = m.Note.Cluster, p.Text(m)

@@ -19,8 +19,8 @@ import (
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/link"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/authority"
@@ -172,7 +172,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		// A withdrawal must not take the request for an unread one.
 		if a != nil {
 			gamma := as(t, a, one, "DELTA")
-			at, err := gamma.Standing(qmgrtest.Context(t), streams.Commands("BETA"))
+			at, err := gamma.ReaderPosition(qmgrtest.Context(t), streams.Commands("BETA"))
 			qmgrtest.WantKind(t, err, transfer.KindUnreachable)
 			if at.Age != 0 {
 				t.Errorf("the reader stands at %+v", at)
@@ -505,7 +505,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 	first := qmgrtest.Receive(t, "the first connection", all)
 
 	i := two.cfg.Guard.Identity
-	wish, err := authority.WishOf(i.Keys())
+	wish, err := authority.IdentityRequestOf(i.Keys())
 	must(t, err)
 	grant, err := a.Renew(i.Name(), wish)
 	must(t, err)
@@ -605,8 +605,8 @@ func TestLongNamesAreNotHeard(t *testing.T) {
 	f.Announcer.Announced(&nats.Msg{Subject: wire.ManagerSubject(long), Data: fmt.Appendf(nil, `{"v":1,"name":"%s","domain":"%s"}`, long, long)})
 	f.Announcer.Announced(&nats.Msg{Subject: wire.ManagerSubject("M"), Data: fmt.Appendf(nil, `{"v":1,"name":"M","domain":"%s","coordination":true}`, long)})
 	f.Beat(&nats.Msg{Subject: "ferry.beat.B", Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
-	if f.Places.Where("B") != "TWO" || len(f.Places.All) != 1 || len(f.Announcer.Others) != 0 {
-		t.Errorf("heard of %d agents and %d queue managers", len(f.Places.All), len(f.Announcer.Others))
+	if f.Registry.Where("B") != "TWO" || len(f.Registry.All) != 1 || len(f.Announcer.Others) != 0 {
+		t.Errorf("heard of %d agents and %d queue managers", len(f.Registry.All), len(f.Announcer.Others))
 	}
 }
 
@@ -628,14 +628,14 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	if say("LONG", `,"degraded":"`+strings.Repeat("x", forward.MaxAnnouncement)+`"`); knows("LONG") {
 		t.Error("a long announcement is heard")
 	}
-	for n := range places.MaxManagers {
+	for n := range registrations.MaxManagers {
 		say(fmt.Sprint("M", n), "")
 	}
 	if say("REAL", ""); knows("REAL") {
 		t.Error("there is room for one more")
 	}
 	now := time.Now().Add(forward.ManagerGone + time.Second)
-	for n := range places.MaxAgents {
+	for n := range registrations.MaxAgents {
 		f.Beat(&nats.Msg{Subject: fmt.Sprint("ferry.beat.A", n), Data: []byte(`{"beat":{"queue_manager":"TWO"}}`)})
 	}
 	f.Mu.Lock()
@@ -645,10 +645,10 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	if say("REAL", ""); !knows("REAL") {
 		t.Error("those that are away leave no room")
 	}
-	f.Forget(time.Now().Add(forward.ManagerGone + places.AgentAway + time.Second)) // the beats of so many agents need some time
+	f.Forget(time.Now().Add(forward.ManagerGone + registrations.AgentAway + time.Second)) // the beats of so many agents need some time
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	if len(f.Blocked) > 0 || len(f.Places.All) > 0 {
-		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.Blocked), len(f.Places.All))
+	if len(f.Blocked) > 0 || len(f.Registry.All) > 0 {
+		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.Blocked), len(f.Registry.All))
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/forward"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
@@ -68,14 +68,14 @@ func TestAChannelDoesNotCarryTheFilesOfOthers(t *testing.T) {
 	}
 }
 
-// placedAt returns a signed place of an identity at a queue manager.
+// placedAt returns a signed registration of an identity at a queue manager.
 func placedAt(t *testing.T, i *identity.Identity, at string, when time.Time) json.RawMessage {
 	t.Helper()
-	x := identity.Place{At: at, Made: when.UnixMilli()}
+	x := identity.Registration{At: at, Made: when.UnixMilli()}
 	if i.Name().Role == identity.User {
 		x.JWT = i.JWTs().User
 	}
-	signed, err := i.SignPlace(x)
+	signed, err := i.SignRegistration(x)
 	must(t, err)
 	said, err := json.Marshal(signed)
 	must(t, err)
@@ -105,15 +105,15 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	ask := func(from string, b forward.Batch) forward.BatchResult { return handOn(t, c, from, b) }
 	now := time.Now()
 	forged := func() json.RawMessage { // eve signs where bob is
-		var x identity.Place
+		var x identity.Registration
 		must(t, json.Unmarshal(placedAt(t, eve, "TWO", now), &x))
 		x.Who = bob.Name()
 		said, err := json.Marshal(x)
 		must(t, err)
 		return said
 	}
-	old := placedAt(t, bob, "TWO", now.Add(-places.PlaceProof-2*errands.MaxClockOff))
-	var changed identity.Place
+	old := placedAt(t, bob, "TWO", now.Add(-registrations.ProofAge-2*errands.MaxClockOff))
+	var changed identity.Registration
 	must(t, json.Unmarshal(placedAt(t, bob, "ONE", now), &changed))
 	changed.At = "TWO"
 	moved, err := json.Marshal(changed)
@@ -151,18 +151,18 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	}
 }
 
-// A place counts if its identity has signed it. The later one of two places of an identity counts.
+// A registration counts if its identity has signed it. The later one of two registrations of an identity counts.
 func TestPlacesAreSigned(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
-	p := s.channels.Places
+	p := s.channels.Registry
 	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
 	bob := authoritytest.Identity(t, a, identity.User, "bob", roles.User)
 	stranger := authoritytest.Identity(t, authoritytest.New(t), identity.Agent, "ALPHA", roles.Agent)
 	now := time.Now()
-	changed := func(said json.RawMessage, change func(*identity.Place)) json.RawMessage {
-		var x identity.Place
+	changed := func(said json.RawMessage, change func(*identity.Registration)) json.RawMessage {
+		var x identity.Registration
 		must(t, json.Unmarshal(said, &x))
 		change(&x)
 		out, err := json.Marshal(x)
@@ -172,22 +172,22 @@ func TestPlacesAreSigned(t *testing.T) {
 	good := placedAt(t, alpha, "TWO", now)
 	for what, said := range map[string]json.RawMessage{
 		"another network's":  placedAt(t, stranger, "TWO", now),
-		"too old":            placedAt(t, alpha, "TWO", now.Add(-errands.PlaceLife-errands.MaxClockOff-time.Second)),
+		"too old":            placedAt(t, alpha, "TWO", now.Add(-errands.RegistrationLife-errands.MaxClockOff-time.Second)),
 		"of a time to come":  placedAt(t, alpha, "TWO", now.Add(errands.MaxClockOff+time.Minute)),
-		"another place":      changed(good, func(x *identity.Place) { x.At = "THREE" }),
-		"another place left": changed(good, func(x *identity.Place) { x.Left = "ONE" }),
-		"another time":       changed(good, func(x *identity.Place) { x.Made++ }),
-		"another name":       changed(good, func(x *identity.Place) { x.Who.Name = "BETA" }),
-		"another version":    changed(good, func(x *identity.Place) { x.V = 2 }),
-		"a member":           changed(good, func(x *identity.Place) { x.Member = true }),
-		"no certificate":     changed(good, func(x *identity.Place) { x.Chain = nil }),
-		"another one's":      changed(good, func(x *identity.Place) { x.Chain = [][]byte{bob.Certificate().Certificate[0]} }),
-		"another JWT":        changed(placedAt(t, bob, "TWO", now), func(x *identity.Place) { x.JWT = alpha.JWTs().User }),
-		"an admin's JWT": changed(placedAt(t, bob, "TWO", now), func(x *identity.Place) {
+		"another place":      changed(good, func(x *identity.Registration) { x.At = "THREE" }),
+		"another place left": changed(good, func(x *identity.Registration) { x.Left = "ONE" }),
+		"another time":       changed(good, func(x *identity.Registration) { x.Made++ }),
+		"another name":       changed(good, func(x *identity.Registration) { x.Who.Name = "BETA" }),
+		"another version":    changed(good, func(x *identity.Registration) { x.V = 2 }),
+		"a member":           changed(good, func(x *identity.Registration) { x.Member = true }),
+		"no certificate":     changed(good, func(x *identity.Registration) { x.Chain = nil }),
+		"another one's":      changed(good, func(x *identity.Registration) { x.Chain = [][]byte{bob.Certificate().Certificate[0]} }),
+		"another JWT":        changed(placedAt(t, bob, "TWO", now), func(x *identity.Registration) { x.JWT = alpha.JWTs().User }),
+		"an admin's JWT": changed(placedAt(t, bob, "TWO", now), func(x *identity.Registration) {
 			x.JWT = authoritytest.Identity(t, a, identity.User, "root", roles.Admin).JWTs().User
 		}),
 		"no JSON": json.RawMessage(`{`),
-		"long":    json.RawMessage(`"` + strings.Repeat("x", places.MaxPlace) + `"`),
+		"long":    json.RawMessage(`"` + strings.Repeat("x", registrations.MaxRegistration) + `"`),
 	} {
 		if _, _, err := p.Take(said); err == nil {
 			t.Errorf("%s: it is taken", what)
@@ -208,7 +208,7 @@ func TestPlacesAreSigned(t *testing.T) {
 	if at := p.Where("ALPHA"); at != "TWO" {
 		t.Errorf("ALPHA is at %s by the older statement", at)
 	}
-	later, err := alpha.SignPlace(identity.Place{At: "FOUR", Left: "TWO", Made: now.UnixMilli() + 1})
+	later, err := alpha.SignRegistration(identity.Registration{At: "FOUR", Left: "TWO", Made: now.UnixMilli() + 1})
 	must(t, err)
 	said, err := json.Marshal(later)
 	must(t, err)
@@ -240,7 +240,7 @@ func TestPlacesAreSigned(t *testing.T) {
 	}
 	ticket, err := authority.Ticket(a, bob.Name(), authority.Pipe{Transfer: transfer.ID{6: 0x70, 8: 0x80, 15: 1}, Peer: "ALPHA", Right: transfer.AuthDest})
 	must(t, err)
-	shown, err := bob.SignPlace(identity.Place{At: "FOUR", Made: now.UnixMilli(), JWT: ticket.User})
+	shown, err := bob.SignRegistration(identity.Registration{At: "FOUR", Made: now.UnixMilli(), JWT: ticket.User})
 	must(t, err)
 	data, err := json.Marshal(shown)
 	must(t, err)
@@ -260,10 +260,10 @@ func TestPlacesAreSigned(t *testing.T) {
 	if !revoked.Ended || !manager.Ended {
 		t.Errorf("the place of a revoked agent has ended: %t, and that of a revoked queue manager: %t", revoked.Ended, manager.Ended)
 	}
-	if p.Spells("one") == nil || p.Spells("ONE") != nil || p.Spells("three") != nil || p.Spells("THREE") == nil {
+	if p.CheckSpelling("one") == nil || p.CheckSpelling("ONE") != nil || p.CheckSpelling("three") != nil || p.CheckSpelling("THREE") == nil {
 		t.Error("two queue managers have one token")
 	}
-	p.Forget(now.Add(errands.PlaceLife + time.Minute))
+	p.Forget(now.Add(errands.RegistrationLife + time.Minute))
 	take(said, false) // likewise where it has ended
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
@@ -274,12 +274,12 @@ func TestPlacesAreSigned(t *testing.T) {
 	}
 }
 
-// The places of a revoked certificate end, and those of a later certificate of the identity do not, whichever came last.
+// The registrations of a revoked certificate end, and those of a later certificate of the identity do not, whichever came last.
 func TestARevocationEndsThePlacesOfItsKey(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
-	p := s.channels.Places
+	p := s.channels.Registry
 	var old, young [2]*identity.Identity
 	for n, kind := range []identity.Role{identity.Agent, identity.Manager} {
 		name, role := "ALPHA", roles.Agent
@@ -297,7 +297,7 @@ func TestARevocationEndsThePlacesOfItsKey(t *testing.T) {
 	p.Forget(time.Now())
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
-	for what, at := range map[string]map[string]places.Placed{"ALPHA": p.All["ALPHA"].At, "FIVE": p.Managers["FIVE"].At} {
+	for what, at := range map[string]map[string]registrations.Registration{"ALPHA": p.All["ALPHA"].At, "FIVE": p.Managers["FIVE"].At} {
 		if !at["TWO"].Ended || at["THREE"].Ended || !at["FOUR"].Ended {
 			t.Errorf("the places of %s have ended: %t, %t and %t", what, at["TWO"].Ended, at["THREE"].Ended, at["FOUR"].Ended)
 		}

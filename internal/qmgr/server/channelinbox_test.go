@@ -43,7 +43,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 		must(t, err)
 		_, err = fmt.Fprintf(l.conn, "LS+ ferry.forward.%s.*\r\n", name)
 		must(t, err)
-		for question := []string{""}; question[0] != "LMSG"; { // for the places that it knows
+		for question := []string{""}; question[0] != "LMSG"; { // for the registrations that it knows
 			line, err := l.in.ReadString('\n')
 			must(t, err)
 			if question = strings.Fields(line); len(question) == 4 {
@@ -76,7 +76,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	for _, at := range []string{"TWO", "THREE"} {
 		store.Put(at, sh.Subject(), []byte("x"))
-		_, inbox, _, err := errands.ReadFar(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)
+		_, inbox, _, err := errands.ReadRemoteMessage(qmgrtest.Receive(t, "a message that is to be stored", asked).Data)
 		must(t, err)
 		learn("a message of ALPHA to be stored at "+at, inbox)
 	}

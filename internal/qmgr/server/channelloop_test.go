@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"ferry/internal/qmgr/channel"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -30,7 +30,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 	account, err := three.NS.LookupAccount(three.AccountName)
 	must(t, err)
 	loop := reflect.ValueOf(account).Elem().FieldByName("lds").String() // as a queue manager behind a channel of THREE could learn it
-	if !strings.HasPrefix(loop, places.LoopSubject) {
+	if !strings.HasPrefix(loop, registrations.LoopSubject) {
 		t.Fatalf("the loop subject of THREE is %q", loop)
 	}
 	heard := make(chan bool, 100)
@@ -51,7 +51,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 	place := func(i *identity.Identity, token, at string) string {
 		return message(wire.RegistrationSubject(token), placedAt(t, i, at, time.Now()))
 	}
-	// TWO has a place at THREE, and THREE has none at TWO.
+	// TWO has a registration at THREE, and THREE has none at TWO.
 	_, err = fmt.Fprint(l.conn, place(two, wire.Manager, "ONE")+place(two, wire.Manager, "THREE")+place(authoritytest.Identity(t, a, identity.Agent, "DELTA", roles.Agent), "DELTA", "TWO")+
 		"LS+ "+loop+"\r\nLS+ ferry.reply.DELTA.*\r\n")
 	must(t, err)

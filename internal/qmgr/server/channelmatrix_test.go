@@ -26,8 +26,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A hostile is a queue manager that a channel joins to another one, spoken by hand: over one connection for control and
-// one for data.
+// A hostile is a queue manager that a channel joins to another one, spoken by hand: over one connection for control and one for
+// data.
 type hostile struct {
 	t             *testing.T
 	name          string
@@ -174,13 +174,13 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 	return h, s
 }
 
-// place publishes the place of an identity.
+// place publishes the registration of an identity.
 func (h *hostile) place(i *identity.Identity, at string) {
 	h.t.Helper()
 	h.control.say("%s", message(wire.RegistrationSubject(i.Name().Token()), placedAt(h.t, i, at, time.Now())))
 }
 
-// The places of a speaker or listener, as seen from the queue manager that holds the other end of a channel to it.
+// The registrations of a speaker or listener, as seen from the queue manager that holds the other end of a channel to it.
 const (
 	isBehind    = "BEHIND"    // the channel
 	isHere      = "HERE"      // at this queue manager
@@ -244,8 +244,8 @@ func kindOf(subject string) int {
 
 func numberOf(place string) string { return strconv.Itoa(slices.Index(everyPlace, place)) }
 
-// The test has each subject, direction, and place of a speaker and of a listener. The queue manager at the other end of
-// a channel hears messages for the identities behind it, and publishes messages of them. Either end may have dialled.
+// The test has each subject, direction, and registration of a speaker and of a listener. The queue manager at the other end of a channel
+// hears messages for the identities behind it, and publishes messages of them. Either end may have dialled.
 func TestWhatAChannelPasses(t *testing.T) {
 	for _, dials := range []string{"the other side dials", "this side dials"} {
 		t.Run(dials, func(t *testing.T) {

@@ -67,8 +67,8 @@ func TestAnAgentMovesBetweenQueueManagers(t *testing.T) {
 		qmgrtest.Receive(t, "a command at "+at.Name(), stored)
 		stop()
 		beta.Close()
-		if n == 0 && hub.channels.Places.Where("BETA") != "ONE" {
-			t.Errorf("BETA is at %q", hub.channels.Places.Where("BETA"))
+		if n == 0 && hub.channels.Registry.Where("BETA") != "ONE" {
+			t.Errorf("BETA is at %q", hub.channels.Registry.Where("BETA"))
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 	i := authoritytest.Identity(t, a, identity.Agent, "BETA", roles.Agent)
 	beta := connect(t, qmgr.ConnConfig{URL: one.URL() + "," + two.URL(), Identity: i})
 	first := transferToken(beta)
-	behind := func(peer string) bool { return hub.channels.Places.Behind(peer, "BETA") }
+	behind := func(peer string) bool { return hub.channels.Registry.Behind(peer, "BETA") }
 	qmgrtest.Eventually(t, "BETA is behind the channel to "+first, func() bool { return behind(first) })
 	got, _ := consume(t, beta, streams.Commands("BETA"))
 	command := func() { // a queue manager that ends while it makes streams leaves goroutines behind
@@ -103,7 +103,7 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 
 func transferToken(c *qmgr.Conn) string { return controlOf(c).ConnectedServerName() }
 
-// A hub that is started again asks its peers for the places behind them.
+// A hub that is started again asks its peers for the registrations behind them.
 func TestAHubIsStartedAgain(t *testing.T) {
 	a := authoritytest.New(t)
 	claims, err := a.Claims()

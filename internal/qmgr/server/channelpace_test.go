@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/link"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
@@ -42,7 +42,7 @@ func TestRepliesThroughAChannelHaveAPace(t *testing.T) {
 	for qmgrtest.Receive(t, "a reply", got) != wire.ReplySubject("BETA", "GAMMA") {
 		n++
 	}
-	if most := 2 * places.PairRate.Messages * (places.PairRate.Burst + time.Since(began)).Seconds(); n < 2000 || float64(n) > most {
+	if most := 2 * registrations.PairRate.Messages * (registrations.PairRate.Burst + time.Since(began)).Seconds(); n < 2000 || float64(n) > most {
 		t.Errorf("of %d replies of DELTA %d pass, with a bound of %.0f", 2*all, n, most)
 	}
 	for _, c := range s.Channels().List() {
@@ -65,7 +65,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	must(t, err)
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
 	before := s.forwarder.Own.NATS().Stats().InMsgs
-	s.channels.Places.Mu.Lock() // the first question waits
+	s.channels.Registry.Mu.Lock() // the first question waits
 	const flood = 1000
 	for n := range uint64(flood) {
 		must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "TWO"), inbox(n), []byte(`{"v":1,"places":{"after":"1"}}`)))
@@ -73,7 +73,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	must(t, nc.PublishRequest(wire.ForwardSubject("ONE", "THREE"), inbox(flood), []byte(`{"v":1,"places":{}}`)))
 	must(t, nc.FlushTimeout(qmgrtest.Patience))
 	qmgrtest.Eventually(t, "all questions have come", func() bool { return s.forwarder.Own.NATS().Stats().InMsgs >= before+flood+1 })
-	s.channels.Places.Mu.Unlock()
+	s.channels.Registry.Mu.Unlock()
 	for n := 0; qmgrtest.Receive(t, "an answer", answers).Subject != inbox(flood); n++ {
 		if n > 10 {
 			t.Fatal("a question of THREE waits for those of TWO")
@@ -81,7 +81,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 	}
 }
 
-// A queue manager makes the list of all places for another one a bounded number of times.
+// A queue manager makes the list of all registrations for another one a bounded number of times.
 func TestListsOfPlacesAreBounded(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)

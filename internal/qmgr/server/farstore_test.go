@@ -109,7 +109,7 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
 	two := linked(t, a, "TWO", to(one))
-	two.answers.registrar.Keeper = streams.Library{JS: two.answers.JS, AckWait: streams.AckWait, MaxStored: streams.MinMaxStored}
+	two.answers.registrar.Admin = streams.Library{JS: two.answers.JS, AckWait: streams.AckWait, MaxStored: streams.MinMaxStored}
 	running(t, two)
 	cb := as(t, a, two, "BETA")
 	beats(t, cb, "BETA")
@@ -118,7 +118,7 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	qmgrtest.Eventually(t, "it is known where BETA is", func() bool { v, err := alpha.Outgoing(ctx, "BETA"); return err == nil && v.At == "TWO" })
 	sh := wire.StoredEpoch{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
 	var err error
-	for n := 0; (err == nil || transfer.KindOf(err) == transfer.KindUnreachable) && n < 200; n++ { // a first answer may be lost while places are exchanged
+	for n := 0; (err == nil || transfer.KindOf(err) == transfer.KindUnreachable) && n < 200; n++ { // a first answer may be lost while registrations are exchanged
 		err = alpha.Put("TWO", sh.Subject(), make([]byte, streams.MaxStoredMessage)).Wait(ctx)
 	}
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
@@ -138,7 +138,7 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	}
 	beats(t, as(t, a, s, "HERE"), "HERE")
 	qmgrtest.Eventually(t, "it is known that HERE is here", func() bool { return s.forwarder.WhereIs("HERE") == "ONE" })
-	ask := func(f forward.FarTask) errands.Result {
+	ask := func(f forward.RemoteTask) errands.Result {
 		data, err := json.Marshal(forward.Batch{V: 1, Store: &f, Proofs: proofs})
 		must(t, err)
 		answer, err := errands.Request(qmgrtest.Context(t), controlOf(c), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
@@ -147,10 +147,10 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 		must(t, json.Unmarshal(answer, &r))
 		return r
 	}
-	if r := ask(forward.FarTask{Asker: "ALPHA", Task: streams.StoreTask{Do: streams.StoreOutgoing, At: "THREE"}}); r.Error != nil || r.Store == nil || r.Store.Mark == "" {
+	if r := ask(forward.RemoteTask{Asker: "ALPHA", Task: streams.StoreTask{Do: streams.StoreOutgoing, At: "THREE"}}); r.Error != nil || r.Store == nil || r.Store.Mark == "" {
 		t.Errorf("a look at sent messages: %+v", r)
 	}
-	for what, f := range map[string]forward.FarTask{
+	for what, f := range map[string]forward.RemoteTask{
 		"no agent":       {Asker: "coordination", Task: streams.StoreTask{Do: streams.StoreOutgoing}},
 		"small letters":  {Asker: "alpha", Task: streams.StoreTask{Do: streams.StoreOutgoing}},
 		"a wildcard":     {Asker: "*", Task: streams.StoreTask{Do: streams.StorePurge, Peer: "BETA"}},
@@ -172,14 +172,14 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	inbox := wire.InboxSubject("ALPHA", errands.StoreToken+"ONE", errands.NewSecret(), 1)
 	subject := wire.FarStoreSubject("ONE", "ALPHA", id)
 	must(t, c.PublishData(subject, []byte("no line")))
-	must(t, c.PublishData(subject, errands.FarMessage("ferry.command.BETA.ALPHA", inbox, nil)))
-	must(t, c.PublishData(subject, errands.FarMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
-	must(t, c.PublishData(subject, errands.FarMessage(good, wire.InboxSubject("GAMMA", errands.StoreToken+"ONE", errands.NewSecret(), 1), nil)))
-	must(t, c.PublishData(subject, errands.FarMessage(good, wire.InboxSubject("ALPHA", wire.Manager, errands.NewSecret(), 1), nil)))
-	must(t, c.PublishData(subject, errands.FarMessage(good, wire.InboxSubject("ALPHA", "GAMMA", errands.NewSecret(), 1), nil)))
-	must(t, c.PublishData(subject, errands.FarMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
-	must(t, c.PublishData(subject+".x", errands.FarMessage(good, inbox, nil)))
-	must(t, c.PublishData(subject, errands.FarMessage(good, inbox, []byte("last"))))
+	must(t, c.PublishData(subject, errands.RemoteMessage("ferry.command.BETA.ALPHA", inbox, nil)))
+	must(t, c.PublishData(subject, errands.RemoteMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
+	must(t, c.PublishData(subject, errands.RemoteMessage(good, wire.InboxSubject("GAMMA", errands.StoreToken+"ONE", errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(subject, errands.RemoteMessage(good, wire.InboxSubject("ALPHA", wire.Manager, errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(subject, errands.RemoteMessage(good, wire.InboxSubject("ALPHA", "GAMMA", errands.NewSecret(), 1), nil)))
+	must(t, c.PublishData(subject, errands.RemoteMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
+	must(t, c.PublishData(subject+".x", errands.RemoteMessage(good, inbox, nil)))
+	must(t, c.PublishData(subject, errands.RemoteMessage(good, inbox, []byte("last"))))
 	qmgrtest.Eventually(t, "what is right is stored", func() bool { return stored(t, s, streams.StreamStore) > 0 })
 	if n := stored(t, s, streams.StreamStore); n != 1 {
 		t.Errorf("%d messages are stored", n)
@@ -202,7 +202,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	_, err = qmgr.StoreOf(as(t, a, s, "BETA"), "BETA").Outgoing(qmgrtest.Context(t), "BETA") // makes the store
 	must(t, err)
 	for name, at := range map[string]string{"ALPHA": "TWO", "GAMMA": "TWO", "EPSILON": "TWO", "DELTA": "THREE"} {
-		must(t, s.forwarder.Placed(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
+		must(t, s.forwarder.TakeRegistration(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
 	}
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	put := func(from, to transfer.AgentName) (code jetstream.ErrorCode, why string) {
@@ -212,7 +212,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		must(t, err)
 		defer sub.Unsubscribe()
 		must(t, nc.FlushTimeout(qmgrtest.Patience))
-		must(t, c.PublishData(wire.FarStoreSubject("ONE", from, id), errands.FarMessage(wire.StoreSubject(to, from, id, 1), inbox, make([]byte, large))))
+		must(t, c.PublishData(wire.FarStoreSubject("ONE", from, id), errands.RemoteMessage(wire.StoreSubject(to, from, id, 1), inbox, make([]byte, large))))
 		m, err := sub.NextMsg(qmgrtest.Patience)
 		must(t, err)
 		var ack struct {
@@ -242,17 +242,17 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 }
 
 func FuzzFarMessage(f *testing.F) {
-	f.Add(errands.FarMessage("ferry.store.A.B.x.1", "ferry.inbox.A.qmgr.s.1", []byte("data")))
+	f.Add(errands.RemoteMessage("ferry.store.A.B.x.1", "ferry.inbox.A.qmgr.s.1", []byte("data")))
 	for _, s := range []string{"", "1 a b\n", "1 a b", "2 a b\n", "1  \n", "1 a b c\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {
-		subject, inbox, data, err := errands.ReadFar(message)
+		subject, inbox, data, err := errands.ReadRemoteMessage(message)
 		if err != nil {
 			qmgrtest.WantKind(t, err, transfer.KindOf(err))
 			return
 		}
-		if again := errands.FarMessage(subject, inbox, data); !bytes.Equal(again, message) {
+		if again := errands.RemoteMessage(subject, inbox, data); !bytes.Equal(again, message) {
 			t.Errorf("%q is read, and is %q again", message, again)
 		}
 	})

@@ -105,7 +105,7 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 		t.Fatalf("%d connections of the queue manager's own are ended", ended)
 	}
 	answers := func() bool {
-		_, err := c.Standing(qmgrtest.Context(t), streams.Commands("ALPHA"))
+		_, err := c.ReaderPosition(qmgrtest.Context(t), streams.Commands("ALPHA"))
 		return transfer.KindOf(err) == transfer.KindNotFound
 	}
 	qmgrtest.Eventually(t, "it answers again", answers)

@@ -50,7 +50,7 @@ func readAll(t *testing.T, s *qmgr.StoreAt, of wire.StoredEpoch, from uint64) (a
 	var a qmgr.Assembly
 	for spent := false; !spent; {
 		begin := 0
-		if number, at, began := a.Behind(); began {
+		if number, at, began := a.Position(); began {
 			from, begin = number, at
 		}
 		var err error

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr"
-	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/storage"
 	"ferry/internal/qmgr/streams"
 )
 
@@ -52,7 +52,7 @@ func filled(t *testing.T, crash bool) string {
 		s.Shutdown()
 		return dir
 	}
-	qmgrtest.Eventually(t, "the marks are there", func() bool { _, err := os.Stat(filepath.Join(dir, disk.MarksFile)); return err == nil })
+	qmgrtest.Eventually(t, "the marks are there", func() bool { _, err := os.Stat(filepath.Join(dir, storage.MarksFile)); return err == nil })
 	copied := t.TempDir()
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)

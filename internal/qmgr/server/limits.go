@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/gate"
-	"ferry/internal/qmgr/places"
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/quiet"
@@ -25,15 +25,15 @@ import (
 // Other messages are delayed where a member publishes too many of them.
 type limits struct {
 	s      *Server
-	stocks map[wire.Class]*stock
+	stocks map[wire.Class]*streamStock
 	paces  map[wire.Class]*quota.Pace
 	pairs  *quota.Pace // of the replies of one agent to another
 	quiet  *quiet.Log
 	wake   chan struct{}
 }
 
-// A stock is the book of a stream.
-type stock struct {
+// A streamStock counts the messages and bytes of a stream by member.
+type streamStock struct {
 	*quota.Stock
 	stream  string
 	barrier string     // a subject of the stream without messages
@@ -49,9 +49,9 @@ const (
 // hold as much as is left.
 func newLimits(s *Server) *limits {
 	command, store := quota.Share{Member: 1, Destination: 16, Via: 4}, quota.Share{Member: 8, Destination: 16, Via: 16}
-	book := func(name string, share quota.Share, cfg jetstream.StreamConfig) *stock {
+	book := func(name string, share quota.Share, cfg jetstream.StreamConfig) *streamStock {
 		room := roomOf(cfg)
-		return &stock{quota.NewStock(name, share, room), cfg.Name, strings.TrimSuffix(cfg.Subjects[0], ">") + "barrier", room}
+		return &streamStock{quota.NewStock(name, share, room), cfg.Name, strings.TrimSuffix(cfg.Subjects[0], ">") + "barrier", room}
 	}
 	pace := func(messages, bytes float64, burst time.Duration) *quota.Pace {
 		return quota.NewPace(quota.Rate{Messages: messages, Bytes: bytes, Burst: burst})
@@ -59,19 +59,19 @@ func newLimits(s *Server) *limits {
 	// A synced stream stores some hundreds of messages in a second, and an agent reads as many. The burst has two requests of 16 MiB,
 	// or a cancel of each of 1,000 transfers.
 	commands := pace(100, 128<<20, 10*time.Second)
-	words := quota.NewPace(places.WordRate)
+	words := quota.NewPace(registrations.WordRate)
 	return &limits{s: s, quiet: quiet.New(s.cfg.Log, nil), wake: make(chan struct{}, 1),
-		stocks: map[wire.Class]*stock{
+		stocks: map[wire.Class]*streamStock{
 			wire.ClassCommand: book("the queue of requests", command, streams.All[0]),
 			wire.ClassControl: book("the queue of cancels and administration", command, streams.All[1]),
 			wire.ClassStore:   book("the store", store, streams.StoreConfig(cmp.Or(s.cfg.MaxStored, streams.DefaultMaxStored))),
 		},
 		paces: map[wire.Class]*quota.Pace{
-			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: quota.NewPace(places.AskRate),
+			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: quota.NewPace(registrations.AskRate),
 			wire.ClassEvent: pace(1_000, 8<<20, 8*time.Second),
 			wire.ClassReply: words, wire.ClassWord: words,
 		},
-		pairs: quota.NewPace(places.PairRate),
+		pairs: quota.NewPace(registrations.PairRate),
 	}
 }
 
@@ -99,9 +99,9 @@ func (l *limits) run() {
 	}
 }
 
-// look asks the stream of a book for its room and its messages. It asks after the stream has stored all messages that
+// look asks the stream of a streamStock for its room and its messages. It asks after the stream has stored all messages that
 // were published before, however long its disk needs for them.
-func (l *limits) look(st *stock) {
+func (l *limits) look(st *streamStock) {
 	ctx, cancel := context.WithTimeout(context.Background(), streams.APITimeout)
 	defer cancel()
 	if l.pass(ctx, st.barrier) != nil {
@@ -206,11 +206,11 @@ func isAnswer(subject string) bool {
 	return ok
 }
 
-// Knows reports whether an agent may be one of the network. One with a place is, even if an authority that was restored
+// Knows reports whether an agent may be one of the network. One with a registration is, even if an authority that was restored
 // from a backup has lost its enrolment. Pipes are not enrolled.
 func (l *limits) Knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
-	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.Places.HasAgent(token)
+	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.Registry.HasAgent(token)
 }
 
 // mayPublish reports whether the role of a client allows it to publish on a subject.

@@ -36,39 +36,39 @@ type waiting struct {
 	taken   int64 // bytes that have gone out; it only grows while the other side reads
 }
 
-// A taker is the state of a connection between two looks.
-type taker struct {
+// A readerState is the state of a connection between two looks.
+type readerState struct {
 	taken int64
 	since time.Time // it took something for the last time
 }
 
-// A crowd judges the connections of a queue manager.
-type crowd struct {
-	takers map[uint64]taker
-	kept   []kept
+// A slowReaders judges the connections of a queue manager.
+type slowReaders struct {
+	takers map[uint64]readerState
+	kept   []cutBytes
 }
 
-// A kept holds the bytes that the library may still hold for connections that were cut.
-type kept struct {
+// A cutBytes holds the bytes that the library may still hold for connections that were cut.
+type cutBytes struct {
 	until time.Time
 	bytes int64
 }
 
 // judge returns the connections to cut, and the bytes that wait for all connections. It chooses connections that have
 // stopped reading. If they are not enough, it adds those with the most waiting bytes.
-func (c *crowd) judge(now time.Time, all []waiting) (cut []waiting, sum int64) {
-	takers := make(map[uint64]taker, len(all))
+func (c *slowReaders) judge(now time.Time, all []waiting) (cut []waiting, sum int64) {
+	takers := make(map[uint64]readerState, len(all))
 	for _, w := range all {
 		t, known := c.takers[w.id]
 		if !known || w.taken > t.taken || w.pending == 0 {
-			t = taker{w.taken, now}
+			t = readerState{w.taken, now}
 		}
 		takers[w.id] = t
 		sum += w.pending
 	}
 
 	c.takers = takers
-	c.kept = slices.DeleteFunc(c.kept, func(k kept) bool { return now.After(k.until) })
+	c.kept = slices.DeleteFunc(c.kept, func(k cutBytes) bool { return now.After(k.until) })
 	held := sum
 	for _, k := range c.kept {
 		held += k.bytes
@@ -99,14 +99,14 @@ func (c *crowd) judge(now time.Time, all []waiting) (cut []waiting, sum int64) {
 	}
 
 	if gone > 0 {
-		c.kept = append(c.kept, kept{now.Add(pendingKept), gone})
+		c.kept = append(c.kept, cutBytes{now.Add(pendingKept), gone})
 	}
 	return cut, sum
 }
 
 // boundPending looks at the connections until the server ends.
 func (s *Server) boundPending() {
-	var c crowd
+	var c slowReaders
 	var said time.Time
 	unsaid := 0
 	timer := time.NewTimer(pendingIdle)

@@ -10,7 +10,7 @@ import (
 func TestJudgePending(t *testing.T) {
 	const mib = 1 << 20
 	now := time.Unix(1000, 0)
-	c := crowd{}
+	c := slowReaders{}
 	look := func(after time.Duration, all ...waiting) map[uint64]bool {
 		t.Helper()
 		now = now.Add(after)

@@ -18,12 +18,12 @@ import (
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/cluster"
-	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/forward"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/listen"
-	"ferry/internal/qmgr/places"
+	"ferry/internal/qmgr/registrations"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/qmgr/storage"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
 	"ferry/internal/sys/space"
@@ -75,10 +75,10 @@ type Server struct {
 	entrance
 	cfg  Config
 	opts *server.Options // as it was started with
-	*disk.Store
+	*storage.Store
 	channels  *channel.Channels
 	forwarder *forward.Forwarder // nil where there are no channels
-	lock      *disk.DirLock
+	lock      *storage.DirLock
 	answers   *responder
 	member    *cluster.Member // its part in a cluster; nil: it is in none
 	account   atomic.Pointer[claims.Admission]
@@ -110,12 +110,12 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 
-	lock, err := disk.Lock(cfg.Dir)
+	lock, err := storage.Lock(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
 
-	s := &Server{cfg: cfg, lock: lock, Store: disk.New(disk.Config{Name: cfg.Name, Dir: cfg.Dir, MaxStore: cfg.MaxStore, Identity: cfg.identity(), Log: cfg.Log, Has: cfg.has, Started: cluster.OpenRoutes})}
+	s := &Server{cfg: cfg, lock: lock, Store: storage.New(storage.Config{Name: cfg.Name, Dir: cfg.Dir, MaxStore: cfg.MaxStore, Identity: cfg.identity(), Log: cfg.Log, Has: cfg.has, Started: cluster.OpenRoutes})}
 	if cfg.Guard != nil {
 		err = cfg.Guard.apply(s, opts)
 	}
@@ -239,8 +239,8 @@ func (s *Server) start(opts *server.Options) error {
 		return err
 	}
 	if s.cfg.Listen != "" {
-		_, staged := disk.Staged(s.Store)
-		disk.MakeRoom(s.Store, staged+disk.SpareBytes, disk.SpareInodes)
+		_, staged := storage.Staged(s.Store)
+		storage.MakeRoom(s.Store, staged+storage.SpareBytes, storage.SpareInodes)
 	}
 	if s.cfg.Cluster != nil {
 		var err error
@@ -258,7 +258,7 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 
-	log := disk.NewLog(s.cfg.Log)
+	log := storage.NewLog(s.cfg.Log)
 	log.Links = s.channels.Notes.Heard
 	s.opts = opts.Clone() // the server changes its own
 	ns, err := s.Run(opts, log)
@@ -268,13 +268,13 @@ func (s *Server) start(opts *server.Options) error {
 
 	s.NS, s.channels.NS, s.channels.Opts = ns, ns, s.opts
 	if s.member == nil {
-		if err := disk.Healthy(s.Store, log); err != nil {
+		if err := storage.Healthy(s.Store, log); err != nil {
 			return err
 		}
 	}
 
 	if s.cfg.Listen != "" {
-		if err := s.NotePlaces(); err != nil {
+		if err := s.NoteOpenPaths(); err != nil {
 			return err
 		}
 		if s.member == nil {
@@ -298,7 +298,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if err == nil && s.cfg.Listen != "" {
 		if s.forwarder, err = forward.Start(s.forwardConfig()); err == nil {
-			s.answers.registrar.Hands(s.forwarder)
+			s.answers.registrar.SetForwarder(s.forwarder)
 		}
 	}
 	if err == nil && s.listener != nil {
@@ -343,18 +343,18 @@ func (cfg *Config) domain() string {
 	return transfer.Token(cfg.Name)
 }
 
-// places.Config returns the configuration of the places that the queue manager knows.
-func (s *Server) placesConfig() places.Config {
-	return places.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Dir: s.cfg.Dir, Identity: s.cfg.identity(), Admission: s.account.Load, Log: s.cfg.Log,
-		Mates: s.mates}
+// registryConfig returns the configuration of the registrations that the queue manager knows.
+func (s *Server) registryConfig() registrations.Config {
+	return registrations.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Dir: s.cfg.Dir, Identity: s.cfg.identity(), Admission: s.account.Load, Log: s.cfg.Log,
+		OtherMembers: s.otherMembers}
 }
 
-// mates returns the names of the other members of the queue manager's cluster.
-func (s *Server) mates() []string {
+// otherMembers returns the names of the other members of the queue manager's cluster.
+func (s *Server) otherMembers() []string {
 	if s.member == nil {
 		return nil
 	}
-	return s.member.Mates()
+	return s.member.OtherMembers()
 }
 
 // routes returns the connected members of the queue manager's cluster, each with the number of its newest connection.
@@ -376,7 +376,7 @@ func (s *Server) memberConfig() cluster.Config {
 		},
 		Claims: func() roles.Claims { return claimsOf(s) }, Admit: s.admit,
 		Ensure: func(ctx context.Context) error {
-			_, err := s.answers.registrar.Keeper.Ensure(ctx)
+			_, err := s.answers.registrar.Admin.Ensure(ctx)
 			return err
 		}}
 }
@@ -384,7 +384,7 @@ func (s *Server) memberConfig() cluster.Config {
 // channel.Config returns the configuration of the queue manager's channels.
 func (s *Server) channelsConfig() channel.Config {
 	return channel.Config{Name: s.cfg.Name, Dir: s.cfg.Dir, Channels: s.cfg.Channels, Listen: s.cfg.ChannelListen, Alone: s.cfg.Listen == "", Identity: s.cfg.identity(), Account: s.AccountName,
-		Strangers: s.cfg.strangers(), Admission: s.account.Load, Places: places.New(s.placesConfig()), Ending: s.Ending, Log: s.cfg.Log,
+		Strangers: s.cfg.strangers(), Admission: s.account.Load, Registry: registrations.New(s.registryConfig()), Ending: s.Ending, Log: s.cfg.Log,
 		Waiting: func(peer string) int {
 			if s.forwarder == nil {
 				return 0
@@ -396,7 +396,7 @@ func (s *Server) channelsConfig() channel.Config {
 // forward.Config returns the configuration of the queue manager's forwarder.
 func (s *Server) forwardConfig() forward.Config {
 	cfg := forward.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.AccountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.NS,
-		Channels: s.channels, Places: s.channels.Places, Mates: s.mates, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Standing: func() string { return disk.StandingOf(s.Store) },
+		Channels: s.channels, Registry: s.channels.Registry, OtherMembers: s.otherMembers, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Faults: func() string { return storage.FaultsOf(s.Store) },
 		Found: func(finding string) bool { return s.Findings.Add(finding, time.Now()) }, Log: s.cfg.Log}
 	if s.cfg.Cluster != nil {
 		cfg.Cluster = s.cfg.Cluster.Name

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"ferry/internal/qmgr"
-	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/storage"
 	"ferry/internal/transfer"
 )
 
@@ -21,7 +21,7 @@ func TestFailedReadPutsNothingAside(t *testing.T) {
 	must(t, os.Symlink("/proc/self/mem", meta)) // a read of its first page fails with EIO
 	_, err := Start(qmgrtest.Context(t), Config{Dir: dir, Listen: qmgrtest.FreePort(t), Log: qmgrtest.Log(t)})
 	qmgrtest.WantKind(t, err, transfer.KindNoManager, "FERRY_COMMAND", "input/output error")
-	if _, err := os.Stat(filepath.Join(dir, disk.DamagedDir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, storage.DamagedDir)); !os.IsNotExist(err) {
 		t.Errorf("something was put aside: %v", err)
 	}
 	must(t, os.Rename(meta+".saved", meta))

@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr"
-	"ferry/internal/qmgr/disk"
 	"ferry/internal/qmgr/errands"
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/storage"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -43,7 +43,7 @@ func (d *fakeDisk) start(t *testing.T, dir string) (*Server, error) {
 	return s, err
 }
 
-const plenty = 1 << 40
+const ample = 1 << 40
 
 // crashedWithBatch returns a store with the queue Q. The queue has the first two messages of a batch; of the batch
 // three messages are staged. Half: the process died before it had written the second message.
@@ -73,7 +73,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 		publish(n+1, false)
 	}
 	qmgrtest.Eventually(t, "the staged messages are written", func() bool {
-		names, err := filepath.Glob(filepath.Join(s.StreamDir(dir, streams.QueueStream("Q")), disk.BatchesDir, "*", "msgs", "1.blk"))
+		names, err := filepath.Glob(filepath.Join(s.StreamDir(dir, streams.QueueStream("Q")), storage.BatchesDir, "*", "msgs", "1.blk"))
 		if err != nil || len(names) != 1 {
 			return false
 		}
@@ -89,7 +89,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 		must(t, err)
 		first := int64(binary.LittleEndian.Uint32(data) &^ (1 << 31)) // bytes of the first record; the bit marks headers
 		must(t, os.Truncate(filepath.Join(msgs, "1.blk"), first))
-		for _, name := range []string{filepath.Join(msgs, "index.db"), filepath.Join(copied, disk.MarksFile)} {
+		for _, name := range []string{filepath.Join(msgs, "index.db"), filepath.Join(copied, storage.MarksFile)} {
 			if err := os.Remove(name); !os.IsNotExist(err) {
 				must(t, err)
 			}
@@ -104,7 +104,7 @@ func messagesOf(t *testing.T, s *Server) (all []string) {
 	c := connect(t, qmgr.ConnConfig{URL: s.URL(), Self: wire.Coordination})
 	st, err := jsOf(c).Stream(t.Context(), streams.QueueStream("Q"))
 	must(t, err)
-	must(t, disk.Each(t.Context(), st, func(m *jetstream.RawStreamMsg) error { all = append(all, string(m.Data)); return nil }))
+	must(t, storage.Each(t.Context(), st, func(m *jetstream.RawStreamMsg) error { all = append(all, string(m.Data)); return nil }))
 	return all
 }
 
@@ -120,7 +120,7 @@ func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
 			t.Errorf("the error %v is not that of a full disk", err)
 		}
 	}
-	drive.left.Store(plenty)
+	drive.left.Store(ample)
 	s, err := drive.start(t, dir)
 	must(t, err)
 	if got, want := messagesOf(t, s), []string{"message 1", "message 2", "message 3"}; !slices.Equal(got, want) {
@@ -140,7 +140,7 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 	if got, want := messagesOf(t, s), []string{"message 1", "message 2"}; !slices.Equal(got, want) {
 		t.Errorf("the queue has %q; want %q", got, want)
 	}
-	if _, err := os.Stat(filepath.Join(dir, disk.HeldDir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, storage.HeldDir)); !os.IsNotExist(err) {
 		t.Errorf("batches are held: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 // counts.
 func TestFullDiskRefusesMessages(t *testing.T) {
 	qmgrtest.NoLeaks(t)
-	drive := newFakeDisk(plenty)
+	drive := newFakeDisk(ample)
 	s, err := drive.start(t, t.TempDir())
 	must(t, err)
 	r := s.answers.registrar
@@ -161,13 +161,13 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 	}
 	must(t, ask(streams.QueueTask{Do: streams.QueueCreate}))
 	must(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("one")}))
-	drive.left.Store(disk.SpareBytes - 1)
+	drive.left.Store(storage.SpareBytes - 1)
 	qmgrtest.WantKind(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
 	_, err = r.Store(qmgrtest.Context(t), "ALPHA", streams.StoreTask{Do: streams.StoreOutgoing})
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager")
 	must(t, ask(streams.QueueTask{Do: streams.QueueTake, Span: wire.QueueSpan{Last: 1}}))
 
-	drive.left.Store(disk.SpareBytes + 2*(3000+disk.FrameBytes))
+	drive.left.Store(storage.SpareBytes + 2*(3000+storage.FrameBytes))
 	done, err := r.Room(3000, 1)
 	must(t, err)
 	if _, err := r.Room(0, 0); err != nil {
@@ -185,7 +185,7 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 // answers of the queue manager pass over the wire, and the library of a server that is not Ferry's gives the same errors.
 func TestFullDiskIsNotFullQueue(t *testing.T) {
 	qmgrtest.NoLeaks(t)
-	drive := newFakeDisk(plenty)
+	drive := newFakeDisk(ample)
 	s, err := drive.start(t, t.TempDir())
 	must(t, err)
 	ctx := qmgrtest.Context(t)
@@ -198,8 +198,8 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "no room for the queue HUGE of 1.0 TiB")
 	for _, name := range []string{"library", "asked"} {
 		if name == "asked" {
-			qmgr.Ask(manager)
-			qmgr.Ask(agent)
+			qmgr.AskAlways(manager)
+			qmgr.AskAlways(agent)
 		}
 		put := func(q transfer.QueueName) error {
 			_, err := qmgr.QueuesOf(manager).Put(ctx, wire.QueueSpan{Queue: q}, false, make([]byte, 65<<10))
@@ -211,13 +211,13 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 			return err
 		}
 		for _, store := range []func(transfer.QueueName) error{put, publish} {
-			drive.left.Store(plenty)
+			drive.left.Store(ample)
 			err := store("SMALL")
 			qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the queue SMALL is full", "ferry queue show")
 			if name == "library" { // which stores without a look at the disk
 				continue
 			}
-			drive.left.Store(disk.SpareBytes - 1)
+			drive.left.Store(storage.SpareBytes - 1)
 			err = store("Q")
 			qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager "+s.cfg.Name)
 			if strings.Contains(err.Error(), "queue Q") {
@@ -239,18 +239,18 @@ func TestFailedWriteIsNotFullQueue(t *testing.T) {
 
 // Copies of a stream that was put aside stay, up to a bound.
 func TestCopiesOfDamagedStreamsStay(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), disk.DamagedDir)
-	for n := range disk.MaxDamaged {
-		aside, err := disk.AsideOf(dir, "APP_Q")
+	dir := filepath.Join(t.TempDir(), storage.DamagedDir)
+	for n := range storage.MaxDamaged {
+		aside, err := storage.AsideOf(dir, "APP_Q")
 		must(t, err)
 		if want := map[bool]string{true: "APP_Q", false: fmt.Sprint("APP_Q.", n+1)}[n == 0]; filepath.Base(aside) != want {
 			t.Errorf("copy %d is %s; want %s", n+1, aside, want)
 		}
 		must(t, os.Mkdir(aside, 0o700))
 	}
-	_, err := disk.AsideOf(dir, "APP_Q")
+	_, err := storage.AsideOf(dir, "APP_Q")
 	qmgrtest.WantKind(t, err, transfer.KindNoManager, "APP_Q", dir)
-	if aside, err := disk.AsideOf(dir, "APP_R"); err != nil || filepath.Base(aside) != "APP_R" {
+	if aside, err := storage.AsideOf(dir, "APP_R"); err != nil || filepath.Base(aside) != "APP_R" {
 		t.Errorf("another stream: %s, %v", aside, err)
 	}
 }

@@ -47,7 +47,7 @@ func Explain(err error, where, subject string, size int, limit int64) error {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
 		return transfer.Errorf(transfer.KindUnreachable, "no receiver listens on %s", subject)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return silent(subject)
+		return noAnswer(subject)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return TooLarge(where, size, limit)
 	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
@@ -66,8 +66,8 @@ func Explain(err error, where, subject string, size int, limit int64) error {
 	return transfer.Errorf(transfer.KindNoManager, "%s: %w", where, err)
 }
 
-// silent returns the error of a message that was not answered in time. It names the addressee of a question.
-func silent(subject string) error {
+// noAnswer returns the error of a message that was not answered in time. It names the addressee of a question.
+func noAnswer(subject string) error {
 	class, to := wire.ClassOf(subject)
 	if class != wire.ClassAsk {
 		return transfer.Errorf(transfer.KindTimeout, "no answer on %s", subject)

@@ -199,7 +199,7 @@ func (l Library) Queue(ctx context.Context, self string, t QueueTask, _ func(*Qu
 	t.Span.Mark = mark
 	var h jetstream.Stream
 	if t.OfHolds() {
-		if err := l.anew(ctx, func() (err error) {
+		if err := l.withStreams(ctx, func() (err error) {
 			h, err = l.JS().Stream(ctx, string(StreamHold))
 			return err
 		}); err != nil {

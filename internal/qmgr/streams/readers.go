@@ -52,17 +52,17 @@ func (q Queue) Check() error {
 	return nil
 }
 
-// A Standing is the position of the reader of a queue.
-type Standing struct {
+// A ReaderPosition is the position of the reader of a queue.
+type ReaderPosition struct {
 	Unread uint64        `json:"unread"` // messages that have not been acknowledged, with those that are being handled
 	Handed uint64        `json:"handed"` // number of the newest delivered message; 0: none was
 	Age    time.Duration `json:"age"`    // since the durable was made; 0 where messages may have been read elsewhere
 	Now    time.Time     `json:"now"`    // by the queue manager's clock
 }
 
-// UnknownStanding corrects the Standing of a reader where messages may have been forwarded to another queue manager:
+// UnknownPosition corrects the position of a reader where messages may have been forwarded to another queue manager:
 // messages that were not delivered here may have been read there.
-func UnknownStanding(at Standing, err error) (Standing, error) {
+func UnknownPosition(at ReaderPosition, err error) (ReaderPosition, error) {
 	at.Age = 0
 	if transfer.KindOf(err) == transfer.KindNotFound {
 		err = transfer.Errorf(transfer.KindUnreachable, "the reader may be at another queue manager")

@@ -264,15 +264,15 @@ func (l Library) CreateStore(ctx context.Context, cfg jetstream.StreamConfig) (j
 	if !noCluster(err) {
 		cfg.PersistMode = jetstream.DefaultPersistMode
 	}
-	if s, err = l.JS().CreateStream(ctx, cfg); err != nil && persistMode(err) {
+	if s, err = l.JS().CreateStream(ctx, cfg); err != nil && refusesPersistMode(err) {
 		cfg.PersistMode = jetstream.DefaultPersistMode
 		s, err = l.JS().CreateStream(ctx, cfg)
 	}
 	return s, err
 }
 
-// persistMode reports whether a server does not take a stream because of its PersistMode.
-func persistMode(err error) bool {
+// refusesPersistMode reports whether a server does not take a stream because of its PersistMode.
+func refusesPersistMode(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	return errors.As(err, &api) && (strings.Contains(api.Description, "persist") || strings.Contains(api.Description, "unknown field"))
 }

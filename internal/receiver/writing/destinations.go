@@ -184,7 +184,7 @@ func (g *Destinations) Sweep() { g.sweepDirs(true) }
 func (g *Destinations) sweepDirs(some bool) bool {
 	dirs, err := g.entry.Dirs()
 	if err == nil && g.landed != nil {
-		err = g.landed.Tidy(dirs, some)
+		err = g.landed.RemoveLeftovers(dirs, some)
 	}
 	if err != nil {
 		g.entry.Log.Warn("cannot remove temporary files; will retry", "dirs", dirs, "error", err)

@@ -176,7 +176,7 @@ type known struct {
 // ones may list the user.
 func (j *Judge) who(token string) (*known, error) {
 	if j.network == "" {
-		return &known{Principal: named(token)}, nil
+		return &known{Principal: principalOf(token)}, nil
 	}
 	r := j.rules.Load()
 	if r == nil {
@@ -219,9 +219,9 @@ func (j *Judge) decide(k *known, q Question) (rule string, err error) {
 	return rule, nil
 }
 
-// named returns the principal of a token in a network without identities: an agent's token begins with a capital or a
+// principalOf returns the principal of a token in a network without identities: an agent's token begins with a capital or a
 // digit.
-func named(token string) policy.Principal {
+func principalOf(token string) policy.Principal {
 	p := policy.Principal{Kind: "user", Name: token}
 	if token != "" && ('A' <= token[0] && token[0] <= 'Z' || '0' <= token[0] && token[0] <= '9') {
 		p.Kind = "agent"

@@ -8,12 +8,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// askedFor is how long the ID of a signed question is kept. A question to the authority is valid for two hours, and its
+// questionsKept is how long the ID of a signed question is kept. A question to the authority is valid for two hours, and its
 // time may be an hour ahead of the authority's clock.
-const askedFor = 4 * time.Hour
+const questionsKept = 4 * time.Hour
 
-// Speaks checks that an author has signed with the present keys of its name. If not, the error is of KindDenied.
-func Speaks(a *Authority, by *word.Author) error {
+// CheckAuthor checks that an author has signed with the present keys of its name. If not, the error is of KindDenied.
+func CheckAuthor(a *Authority, by *word.Author) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	has := a.state.names[by.By.String()]
@@ -23,15 +23,15 @@ func Speaks(a *Authority, by *word.Author) error {
 	return nil
 }
 
-// Ask records a signed question before the authority obeys it. For a repeated question, which is recorded already, the
+// RecordQuestion records a signed question before the authority obeys it. For a repeated question, which is recorded already, the
 // error is of KindConflict.
-func Ask(a *Authority, by *word.Author, op string) error {
+func RecordQuestion(a *Authority, by *word.Author, op string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, known := a.state.asked[by.ID]; known {
 		return transfer.Errorf(transfer.KindConflict, "the question %s was asked before, and is not obeyed twice", by.ID).WithHint("look whether it was done before you ask again")
 	}
 	now := a.clock()
-	maps.DeleteFunc(a.state.asked, func(_ transfer.ID, at time.Time) bool { return now.Sub(at) > askedFor })
+	maps.DeleteFunc(a.state.asked, func(_ transfer.ID, at time.Time) bool { return now.Sub(at) > questionsKept })
 	return a.do(&Act{Act: actAsked, Time: now, Name: by.By.String(), By: by.By.String(), Why: op, Author: by})
 }

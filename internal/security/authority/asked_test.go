@@ -21,12 +21,12 @@ func TestASignedQuestionIsObeyedOnce(t *testing.T) {
 		return &word.Author{Statement: word.Statement{Kind: word.Authority, By: ann, To: s.name(identity.Authority, ""), ID: transfer.NewID(s.now)}, Key: key}
 	}
 	first, second := author(), author()
-	must(t, Speaks(s.Authority, first))
-	must(t, Ask(s.Authority, first, "policy"))
-	must(t, Ask(s.Authority, second, "policy"))
+	must(t, CheckAuthor(s.Authority, first))
+	must(t, RecordQuestion(s.Authority, first, "policy"))
+	must(t, RecordQuestion(s.Authority, second, "policy"))
 	again := func(after string) {
 		t.Helper()
-		if err := Ask(s.Authority, first, "policy"); transfer.KindOf(err) != transfer.KindConflict {
+		if err := RecordQuestion(s.Authority, first, "policy"); transfer.KindOf(err) != transfer.KindConflict {
 			t.Errorf("%s a repeat is answered %v", after, err)
 		}
 	}
@@ -34,22 +34,22 @@ func TestASignedQuestionIsObeyedOnce(t *testing.T) {
 	s.again()
 	again("after a restart")
 	s.now = s.now.Add(3 * time.Hour)
-	must(t, Ask(s.Authority, author(), "policy"))
+	must(t, RecordQuestion(s.Authority, author(), "policy"))
 	again("after three hours")
 	s.now = s.now.Add(2 * time.Hour)
-	must(t, Ask(s.Authority, author(), "policy"))
+	must(t, RecordQuestion(s.Authority, author(), "policy"))
 	if n := len(s.state.asked); n > 2 {
 		t.Errorf("%d questions are remembered", n)
 	}
 
 	s.enrolled(ann, roles.Admin) // with new keys
-	if err := Speaks(s.Authority, first); transfer.KindOf(err) != transfer.KindDenied {
+	if err := CheckAuthor(s.Authority, first); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("former keys speak: %v", err)
 	}
 	key = s.state.names[ann.String()].keys.TLS
-	must(t, Speaks(s.Authority, author()))
+	must(t, CheckAuthor(s.Authority, author()))
 	must(t, s.Revoke(ann, ""))
-	if err := Speaks(s.Authority, author()); transfer.KindOf(err) != transfer.KindDenied {
+	if err := CheckAuthor(s.Authority, author()); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("a revoked name speaks: %v", err)
 	}
 }

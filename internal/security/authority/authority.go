@@ -38,8 +38,8 @@ const (
 	fileLock     = "lock"
 )
 
-// An about is the content of authority.json.
-type about struct {
+// A networkFile is the content of authority.json.
+type networkFile struct {
 	V       int       `json:"v"`
 	Network string    `json:"network"`
 	Made    time.Time `json:"made"`
@@ -49,12 +49,12 @@ const version = 1
 
 // An Authority has the keys of a network. Its methods may be called from any goroutine.
 type Authority struct {
-	about about
-	clock func() time.Time
-	lock  io.Closer
-	dir   *keyfile.Dir
-	keys  *roles.Keys // of the operator and the accounts, and the signing keys of generation 1
-	trust trustKey
+	network networkFile
+	clock   func() time.Time
+	lock    io.Closer
+	dir     *keyfile.Dir
+	keys    *roles.Keys // of the operator and the accounts, and the signing keys of generation 1
+	trust   trustKey
 
 	mu    sync.Mutex  // one act at a time
 	now   *generation // the signing one
@@ -107,7 +107,7 @@ func (a *Authority) open(dir *keyfile.Dir) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, &a.about); err != nil || a.about.V != version {
+	if err := json.Unmarshal(data, &a.network); err != nil || a.network.V != version {
 		return transfer.Errorf(transfer.KindMalformed, "%s is damaged, or of another version", fileAbout)
 	}
 	// The journal has the generations of keys in use.
@@ -172,7 +172,7 @@ func (a *Authority) make(dir *keyfile.Dir) error {
 	if err := dir.Write(fileActs, nil); err != nil {
 		return err
 	}
-	data, err = json.Marshal(about{V: version, Network: network, Made: now})
+	data, err = json.Marshal(networkFile{V: version, Network: network, Made: now})
 	if err != nil {
 		return err
 	}
@@ -221,18 +221,18 @@ func (a *Authority) Trust(form trust.Form) ([]byte, error) {
 	defer a.mu.Unlock()
 	now := a.clock()
 	if s := &a.state.signed; s.stale || now.Sub(s.at).Abs() >= trust.SignEvery { // the clock may have gone back
-		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.about.Network, Number: max(s.number+1, uint64(max(now.Unix(), 0)))} // it also grows after a backup was restored
+		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.network.Network, Number: max(s.number+1, uint64(max(now.Unix(), 0)))} // it also grows after a backup was restored
 		// On a full disk the last document stays, unless its content has changed since.
 		if err := a.do(act); err != nil && (s.stale || s.number == 0 || !transfer.Full(err)) {
 			return nil, err
 		}
 	}
-	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes()}
+	d := trust.Document{Network: a.network.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes()}
 	if form == trust.Rules {
-		d.Policy, d.Users, d.Keys = a.policy, a.users(d.Issued), anew(a)
+		d.Policy, d.Users, d.Keys = a.policy, a.users(d.Issued), reenrolledKeys(a)
 	}
 	for k, until := range a.state.revoked {
-		if d.Issued.Before(until.Add(named)) {
+		if d.Issued.Before(until.Add(revokedKeysListed)) {
 			d.Revoked = append(d.Revoked, trust.Revoked{TLS: k.TLS, Until: until})
 		}
 	}
@@ -243,7 +243,7 @@ func (a *Authority) Trust(form trust.Form) ([]byte, error) {
 func Founded(a *Authority) bool { return a.founded }
 
 // Network returns the network's ID.
-func (a *Authority) Network() string { return a.about.Network }
+func (a *Authority) Network() string { return a.network.Network }
 
 // Roots returns the certificates that verify identities.
 func (a *Authority) Roots() *identity.Roots {
@@ -262,5 +262,5 @@ func (a *Authority) Claims() (roles.Claims, error) {
 // claims is Claims. The caller holds a.mu.
 func (a *Authority) claims() (roles.Claims, error) {
 	now := a.clock()
-	return a.signers("", now).Claims(a.about.Network, a.state.claims, a.state.revocations(now))
+	return a.signers("", now).Claims(a.network.Network, a.state.claims, a.state.revocations(now))
 }

@@ -74,7 +74,7 @@ func (s *stage) name(role identity.Role, name string) identity.Name {
 type joiner struct {
 	dir  *keyfile.Dir
 	keys identity.Keys
-	wish Wish
+	wish IdentityRequest
 }
 
 func newJoiner(t testing.TB) *joiner {
@@ -90,7 +90,7 @@ func newJoiner(t testing.TB) *joiner {
 	must(t, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, j.keys.TLS)
 	must(t, err)
-	j.wish = Wish{CSR: csr, Nkey: public}
+	j.wish = IdentityRequest{CSR: csr, Nkey: public}
 	return j
 }
 
@@ -120,7 +120,7 @@ func TestTokens(t *testing.T) {
 	if strings.Contains(journal(), secret) {
 		t.Error("the secret of a token is in the journal")
 	}
-	denied := func(what, secret string, w Wish) {
+	denied := func(what, secret string, w IdentityRequest) {
 		t.Helper()
 		if g, err := s.Enrol(secret, alpha, w); transfer.KindOf(err) != transfer.KindDenied || g.JWTs.User != "" {
 			t.Errorf("%s: %+v, %v", what, g, err)
@@ -196,7 +196,7 @@ func TestWishes(t *testing.T) {
 	good := newJoiner(t).wish
 	forged := slices.Clone(good.CSR)
 	forged[len(forged)-1] ^= 1
-	for what, w := range map[string]Wish{"nothing": {}, "no CSR": {Nkey: good.Nkey}, "a forged CSR": {forged, good.Nkey}, "no nkey": {CSR: good.CSR},
+	for what, w := range map[string]IdentityRequest{"nothing": {}, "no CSR": {Nkey: good.Nkey}, "a forged CSR": {forged, good.Nkey}, "no nkey": {CSR: good.CSR},
 		"an nkey that is none": {good.CSR, "UAAA"}, "a CSR and more": {append(slices.Clone(good.CSR), 0), good.Nkey}} {
 		if _, err := s.Enrol(secret, identity.Name{Role: identity.Agent}, w); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %v", what, err)
@@ -217,7 +217,7 @@ func TestAWishWithALargeKey(t *testing.T) {
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, large)
 	must(t, err)
 	csr[len(csr)-1] ^= 1
-	_, err = s.Enrol(secret, identity.Name{Role: identity.Agent}, Wish{CSR: csr, Nkey: newJoiner(t).wish.Nkey})
+	_, err = s.Enrol(secret, identity.Name{Role: identity.Agent}, IdentityRequest{CSR: csr, Nkey: newJoiner(t).wish.Nkey})
 	if transfer.KindOf(err) != transfer.KindMalformed || !strings.Contains(err.Error(), "not ECDSA") {
 		t.Errorf("a wish with an RSA key: %v", err)
 	}
@@ -271,7 +271,7 @@ func TestRenewAndRevoke(t *testing.T) {
 		t.Errorf("read again: %v", err)
 	}
 
-	denied := func(what string, name identity.Name, w Wish) {
+	denied := func(what string, name identity.Name, w IdentityRequest) {
 		t.Helper()
 		if _, err := s.Renew(name, w); transfer.KindOf(err) != transfer.KindDenied {
 			t.Errorf("%s is renewed: %v", what, err)
@@ -308,7 +308,7 @@ func TestRenewAndRevoke(t *testing.T) {
 	if got := revoked(); len(got) != 2 {
 		t.Errorf("a key that has just ended is no longer listed, although clocks of others may be behind: %v", got)
 	}
-	s.now = s.now.Add(named)
+	s.now = s.now.Add(revokedKeysListed)
 	if got := revoked(); len(got) != 0 {
 		t.Errorf("a key that has expired is still listed: %v", got)
 	}
@@ -426,7 +426,7 @@ func TestTrustDocuments(t *testing.T) {
 	if err := meet(server, keeps.Client(identity.Only(beta))); err != nil {
 		t.Errorf("another identity is not admitted: %v", err)
 	}
-	s.now = s.now.Add(identity.Validity + named)
+	s.now = s.now.Add(identity.Validity + revokedKeysListed)
 	take(4, 0)
 	right := s.now
 	s.now = s.now.Add(365 * 24 * time.Hour) // the clock was set
@@ -498,7 +498,7 @@ func TestThereIsAlwaysRoomToRevoke(t *testing.T) {
 func TestAKeyHasOneHash(t *testing.T) {
 	s := newStage(t)
 	i := s.enrolled(s.name(identity.Agent, "ALPHA"), roles.Agent)
-	w, err := WishOf(i.Keys())
+	w, err := IdentityRequestOf(i.Keys())
 	must(t, err)
 	_, keys, err := w.read()
 	if err != nil || keys.TLS != identity.KeyHash(i.Certificate().Leaf) {
@@ -512,7 +512,7 @@ func TestAKeyHasOneHash(t *testing.T) {
 		must(t, err)
 		csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k)
 		must(t, err)
-		if _, _, err := (Wish{csr, w.Nkey}).read(); transfer.KindOf(err) != transfer.KindMalformed {
+		if _, _, err := (IdentityRequest{csr, w.Nkey}).read(); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -528,7 +528,7 @@ func TestWhatIsTakenStaysTaken(t *testing.T) {
 		must(t, err)
 		return secret
 	}
-	denied := func(who, secret string, as identity.Role, w Wish) {
+	denied := func(who, secret string, as identity.Role, w IdentityRequest) {
 		t.Helper()
 		if _, err := s.Enrol(secret, identity.Name{Role: as}, w); transfer.KindOf(err) != transfer.KindDenied {
 			t.Errorf("%s: %v", who, err)
@@ -538,9 +538,9 @@ func TestWhatIsTakenStaysTaken(t *testing.T) {
 	alpha, mallory := newJoiner(t), newJoiner(t)
 	_, err := s.Enrol(token(s.name(identity.Agent, "ALPHA"), roles.Agent), s.name(identity.Agent, "ALPHA"), alpha.wish)
 	must(t, err)
-	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, Wish{mallory.wish.CSR, alpha.wish.Nkey})
+	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, IdentityRequest{mallory.wish.CSR, alpha.wish.Nkey})
 	denied("another's keys", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, alpha.wish)
-	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), identity.Agent, Wish{alpha.wish.CSR, mallory.wish.Nkey})
+	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), identity.Agent, IdentityRequest{alpha.wish.CSR, mallory.wish.Nkey})
 
 	alice := newJoiner(t)
 	name := s.name(identity.User, "alice")

@@ -43,8 +43,8 @@ func (a *Authority) fits(name identity.Name, role roles.Role) error {
 	if err := name.Check(); err != nil {
 		return err
 	}
-	if name.Network != a.about.Network {
-		return transfer.Errorf(transfer.KindUsage, "%s is not in the network %s", name, a.about.Network)
+	if name.Network != a.network.Network {
+		return transfer.Errorf(transfer.KindUsage, "%s is not in the network %s", name, a.network.Network)
 	}
 	if transfer.AgentName(name.Name).Stream() && name.Role == identity.Agent {
 		return transfer.Errorf(transfer.KindUsage, "%s is the name of a pipe, which is never enrolled", name.Name)
@@ -63,7 +63,7 @@ func (a *Authority) fits(name identity.Name, role roles.Role) error {
 // as.Role. The same keys may ask again as long as the token is valid: an answer may be lost. Other keys are refused,
 // with a record. A token for another name is refused, with a record, and stays valid. The errors are of KindDenied,
 // which reveal nothing of the token, of KindUsage for another name, and of KindMalformed.
-func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Grant, error) {
+func (a *Authority) Enrol(secret string, as identity.Name, w IdentityRequest) (identity.Grant, error) {
 	csr, keys, err := w.read()
 	if err != nil {
 		return identity.Grant{}, err
@@ -88,10 +88,10 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 		why = "the name was enrolled again since the token was used"
 	case !t.isFor(as):
 		why, refused = "the joiner is to have another name", errOtherName(t)
-	case forfeit(a, t, keys) != nil:
+	case checkTokenMaker(a, t, keys) != nil:
 		why = "the member that has made the token may not give the name any more"
 	}
-	if why != "" && now.Sub(t.told).Abs() < time.Hour {
+	if why != "" && now.Sub(t.refusalNoted).Abs() < time.Hour {
 		return identity.Grant{}, refused // one record an hour is enough
 	}
 	if why != "" {
@@ -105,10 +105,10 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 	return a.issue(&Act{Act: actEnrolled, Time: now, Role: t.role, Token: h, Keys: keys}, name, csr)
 }
 
-// forfeit returns the reason why the maker of a token may not give its name now, or nil. The rules may have changed
+// checkTokenMaker returns the reason why the maker of a token may not give its name now, or nil. The rules may have changed
 // since, or the maker may have been revoked. A maker that was enrolled again has other keys: another person may have
 // the former ones. The caller holds a.mu.
-func forfeit(a *Authority, t *token, keys Keys) error {
+func checkTokenMaker(a *Authority, t *token, keys Keys) error {
 	if t.by == "" {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (t *token) isFor(as identity.Name) bool {
 
 // Replaces returns the name of a token, if that name has other valid keys than the wish. They end when a joiner uses
 // the token with the wish, for the name as. ok is false if there are none.
-func (a *Authority) Replaces(secret string, as identity.Name, w Wish) (name identity.Name, ok bool) {
+func (a *Authority) Replaces(secret string, as identity.Name, w IdentityRequest) (name identity.Name, ok bool) {
 	_, keys, err := w.read()
 	if err != nil {
 		return name, false
@@ -163,7 +163,7 @@ func errOtherName(t *token) *transfer.Error {
 }
 
 // Renew renews the identity of a name, for the same keys. The caller's connection vouches for the name.
-func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
+func (a *Authority) Renew(name identity.Name, w IdentityRequest) (identity.Grant, error) {
 	if err := a.mayRenew(name); err != nil { // before the wish is read, which takes the most time
 		return identity.Grant{}, err
 	}
@@ -191,7 +191,7 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 
 // refused records a refusal, at most one a day for each name. The caller holds a.mu.
 func refused(a *Authority, act *Act) error {
-	if act.Time.Sub(a.state.names[act.Name].told).Abs() < repeatWithin {
+	if act.Time.Sub(a.state.names[act.Name].refusalNoted).Abs() < repeatWithin {
 		return nil
 	}
 	return a.do(act)
@@ -219,7 +219,7 @@ func (a *Authority) mayRenew(name identity.Name) error {
 
 // Issue issues an identity without a token, to a member that the caller knows: the user that started the authority, or
 // a service beside it. by is the requester.
-func (a *Authority) Issue(name identity.Name, role roles.Role, w Wish, by string) (identity.Grant, error) {
+func (a *Authority) Issue(name identity.Name, role roles.Role, w IdentityRequest, by string) (identity.Grant, error) {
 	if err := a.fits(name, role); err != nil {
 		return identity.Grant{}, err
 	}
@@ -237,7 +237,7 @@ func (a *Authority) Issue(name identity.Name, role roles.Role, w Wish, by string
 
 // IssueTo is Issue for a member with its identity in a directory of this host.
 func (a *Authority) IssueTo(dir *keyfile.Dir, name identity.Name, role roles.Role, by string) (*identity.Identity, error) {
-	keys, w, err := NewWish(dir)
+	keys, w, err := NewIdentityRequest(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -359,7 +359,7 @@ func (a *Authority) Revoke(name identity.Name, by string) error {
 
 // NoteRemoval records that by has a queue manager removed from its cluster.
 func NoteRemoval(a *Authority, manager, by string) error {
-	name := identity.Name{Network: a.about.Network, Role: identity.Manager, Name: manager}
+	name := identity.Name{Network: a.network.Network, Role: identity.Manager, Name: manager}
 	if err := name.Check(); err != nil {
 		return err
 	}
@@ -408,7 +408,7 @@ func mayDrop(a *Authority, t *token, by string) error {
 	if err != nil {
 		return err
 	}
-	return governs(a, giver, name, t.role)
+	return checkMayEnrol(a, giver, name, t.role)
 }
 
 // Role returns the role of a name, or "" if it has no identity, or a revoked one.
@@ -436,8 +436,8 @@ func (a *Authority) Revoked(name identity.Name) bool {
 	return n != nil && a.state.isRevoked(n.keys)
 }
 
-// Age returns the time since the last grant of a name. ok is false if it has no identity, or a revoked one.
-func (a *Authority) Age(name identity.Name) (age time.Duration, ok bool) {
+// GrantAge returns the time since the last grant of a name. ok is false if it has no identity, or a revoked one.
+func (a *Authority) GrantAge(name identity.Name) (age time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.state.names[name.String()]
@@ -448,7 +448,7 @@ func (a *Authority) Age(name identity.Name) (age time.Duration, ok bool) {
 }
 
 // Has reports whether a name was enrolled with the keys of a wish.
-func (a *Authority) Has(name identity.Name, w Wish) bool {
+func (a *Authority) Has(name identity.Name, w IdentityRequest) bool {
 	_, keys, err := w.read()
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -32,8 +32,8 @@ const (
 // units are the units of the issuers, in the order of fileCross, and their files.
 var units = []struct{ unit, file string }{{identity.UnitManagers, fileManagers}, {identity.UnitOthers, fileOthers}}
 
-// of returns the name of a generation's file.
-func of(file string, number int) string {
+// generationFile returns the name of a generation's file.
+func generationFile(file string, number int) string {
 	if number == 1 {
 		return file
 	}
@@ -61,7 +61,7 @@ func newGeneration(dir *keyfile.Dir, network string, number int, now time.Time, 
 		if err != nil {
 			return nil, err
 		}
-		if err := dir.Write(of(file, number), data); err != nil {
+		if err := dir.Write(generationFile(file, number), data); err != nil {
 			return nil, err
 		}
 	}
@@ -82,7 +82,7 @@ func (g *generation) follow(dir *keyfile.Dir, number int, now time.Time, before 
 		g.cross[u.unit] = c
 		all = append(all, c)
 	}
-	if err := dir.Write(of(fileCross, number), identity.PEM(all...)); err != nil {
+	if err := dir.Write(generationFile(fileCross, number), identity.PEM(all...)); err != nil {
 		return err
 	}
 	var err error
@@ -97,7 +97,7 @@ func (g *generation) follow(dir *keyfile.Dir, number int, now time.Time, before 
 	if err != nil {
 		return err
 	}
-	return dir.Write(of(fileRoles, number), data)
+	return dir.Write(generationFile(fileRoles, number), data)
 }
 
 // cross signs the issuer of another root, with a validity up to until.
@@ -112,7 +112,7 @@ func (s *signer) cross(issuer *x509.Certificate, until time.Time) (*x509.Certifi
 // readGeneration reads a generation stored by newGeneration. A missing file is a loss.
 func readGeneration(dir *keyfile.Dir, number int) (*generation, error) {
 	read := func(file string) (*signer, error) {
-		file = of(file, number)
+		file = generationFile(file, number)
 		data, err := dir.Read(file)
 		if err != nil {
 			return nil, err
@@ -137,23 +137,23 @@ func readGeneration(dir *keyfile.Dir, number int) (*generation, error) {
 	if number == 1 {
 		return g, nil
 	}
-	data, err := dir.Read(of(fileCross, number))
+	data, err := dir.Read(generationFile(fileCross, number))
 	if err != nil {
 		return nil, err
 	}
 	crossed, err := identity.ReadCertificates(data)
 	if err != nil || len(crossed) != len(units) {
-		return nil, transfer.Errorf(transfer.KindMalformed, "%s is damaged", of(fileCross, number))
+		return nil, transfer.Errorf(transfer.KindMalformed, "%s is damaged", generationFile(fileCross, number))
 	}
 	for n, u := range units {
 		g.cross[u.unit] = crossed[n]
 	}
-	if data, err = dir.Read(of(fileRoles, number)); err != nil {
+	if data, err = dir.Read(generationFile(fileRoles, number)); err != nil {
 		return nil, err
 	}
 	var seeds map[string]string
 	if json.Unmarshal(data, &seeds) != nil { // the cause may contain a part of the keys
-		return nil, transfer.Errorf(transfer.KindMalformed, "%s is damaged", of(fileRoles, number))
+		return nil, transfer.Errorf(transfer.KindMalformed, "%s is damaged", generationFile(fileRoles, number))
 	}
 	g.roles, err = roles.ReadSigners(seeds)
 	return g, err

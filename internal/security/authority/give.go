@@ -7,17 +7,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// enrols are the roles that a member with the authority enrol can give. Every other role takes the authority admin: a
+// enrolRoles are the roles that a member with the authority enrol can give. Every other role takes the authority admin: a
 // queue manager can publish in every name, and coordination and the authority decide for the network.
-var enrols = map[roles.Role]bool{roles.Agent: true, roles.User: true, roles.Member: true}
+var enrolRoles = map[roles.Role]bool{roles.Agent: true, roles.User: true, roles.Member: true}
 
-// offices are the authorities that a name cannot get from a giver without them, in any role: rules may give them to a
+// restrictedRights are the authorities that a name cannot get from a giver without them, in any role: rules may give them to a
 // name.
-var offices = []transfer.Authority{transfer.AuthAdmin, transfer.AuthEnrol, transfer.AuthOperate, transfer.AuthAudit, transfer.AuthProgram, transfer.AuthDelegate}
+var restrictedRights = []transfer.Authority{transfer.AuthAdmin, transfer.AuthEnrol, transfer.AuthOperate, transfer.AuthAudit, transfer.AuthProgram, transfer.AuthDelegate}
 
 // MayGive returns nil if by may have a name enrolled in a role, with the keys of w. A zero Wish stands for keys that
 // are not known yet. Otherwise the error is of KindDenied.
-func MayGive(a *Authority, by, name identity.Name, role roles.Role, w Wish) error {
+func MayGive(a *Authority, by, name identity.Name, role roles.Role, w IdentityRequest) error {
 	var keys Keys
 	if w.CSR != nil {
 		var err error
@@ -38,13 +38,13 @@ func MayRevoke(a *Authority, by, name identity.Name) error {
 	if has := a.state.names[name.String()]; has != nil {
 		role = has.role
 	}
-	return governs(a, by, name, role)
+	return checkMayEnrol(a, by, name, role)
 }
 
 // mayGive is MayGive. A name belongs to the member that enrolled it: new keys would give another member all rights of
 // the name. The caller holds a.mu.
 func mayGive(a *Authority, by, name identity.Name, role roles.Role, keys Keys) error {
-	if err := governs(a, by, name, role); err != nil {
+	if err := checkMayEnrol(a, by, name, role); err != nil {
 		return err
 	}
 	has := a.state.names[name.String()]
@@ -59,8 +59,8 @@ func mayGive(a *Authority, by, name identity.Name, role roles.Role, keys Keys) e
 		WithHint("an administrator can enrol the name anew")
 }
 
-// governs returns an error unless by may enrol a role under a name, and revoke it. The caller holds a.mu.
-func governs(a *Authority, by, name identity.Name, role roles.Role) error {
+// checkMayEnrol returns an error unless by may enrol a role under a name, and revoke it. The caller holds a.mu.
+func checkMayEnrol(a *Authority, by, name identity.Name, role roles.Role) error {
 	rules, err := policy.Parse(a.policy)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 		return nil
 	case !has(transfer.AuthEnrol, at):
 		return noAuthority(by, transfer.AuthEnrol, at)
-	case !enrols[role]:
+	case !enrolRoles[role]:
 		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority admin in the network, which %s as %s takes", by.Role, by.Name, name, role).
 			WithHint("an administrator can do it")
 	}
@@ -86,7 +86,7 @@ func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 	if name.Role == identity.User {
 		gets.Role = roleOf(role)
 	}
-	for _, right := range offices {
+	for _, right := range restrictedRights {
 		if rules.Ever(gets, right) && !has(right, "") {
 			return transfer.Errorf(transfer.KindDenied, "the rules give %s the authority %s, which %s %s does not have in the network", name, right, by.Role, by.Name).
 				WithHint("an administrator can do it")

@@ -186,7 +186,7 @@ func TestTheRulesDocumentHasRoom(t *testing.T) {
 	s := newStage(t)
 	_, err := s.Issue(s.name(identity.User, "first"), roles.User, newJoiner(t).wish, "")
 	must(t, err)
-	for n := range (maxListed - anewRoom) / len(`"user-0000":"sender",`) {
+	for n := range (maxListed - reenrolledRoom) / len(`"user-0000":"sender",`) {
 		uri := s.name(identity.User, fmt.Sprintf("user-%04d", n)).String()
 		s.state.names[uri] = &issued{role: roles.User, keys: Keys{uri, uri}, at: s.now, until: s.now.Add(time.Hour)}
 	}

@@ -41,7 +41,7 @@ func (a *Authority) openPolicy(dir *keyfile.Dir) error {
 	}
 	a.policy = data
 	if h := hash(string(data)); h != a.state.policy {
-		return a.do(&Act{Act: actPolicy, Time: a.clock(), Name: a.about.Network, Token: h})
+		return a.do(&Act{Act: actPolicy, Time: a.clock(), Name: a.network.Network, Token: h})
 	}
 	return nil
 }
@@ -78,14 +78,14 @@ func (a *Authority) SetPolicy(data []byte, by identity.Name) error {
 			WithHint(`add a rule as {"name":"administrators","who":["role:admin"],"may":["admin"]}`)
 	}
 	now := a.clock()
-	trial := trust.Document{Network: a.about.Network, Number: 1, Issued: now, Policy: data, Users: a.users(now), Keys: anew(a)}
+	trial := trust.Document{Network: a.network.Network, Number: 1, Issued: now, Policy: data, Users: a.users(now), Keys: reenrolledKeys(a)}
 	if _, err := trust.Sign(a.trust.Signer, trial); err != nil {
 		return err
 	}
 	if err := a.dir.Write(filePolicy, data); err != nil {
 		return err
 	}
-	if err := a.do(&Act{Act: actPolicy, Time: now, Name: a.about.Network, Token: hash(string(data)), By: by.String()}); err != nil {
+	if err := a.do(&Act{Act: actPolicy, Time: now, Name: a.network.Network, Token: hash(string(data)), By: by.String()}); err != nil {
 		return errors.Join(err, a.dir.Write(filePolicy, a.policy)) // unrecorded rules do not apply
 	}
 	a.policy = data
@@ -99,27 +99,27 @@ func (a *Authority) May(who identity.Name, right transfer.Authority) error {
 	return mayAt(a, who, right, "")
 }
 
-// longRevoked is how long a user is listed as revoked after the end of its certificates' validity: earlier requests of
+// revokedUsersListed is how long a user is listed as revoked after the end of its certificates' validity: earlier requests of
 // the user may wait that long.
-const longRevoked = 90 * 24 * time.Hour
+const revokedUsersListed = 90 * 24 * time.Hour
 
 // maxListed bounds the lists of users and of their keys in a rules document, in bytes, beside the rules and the revoked
 // keys.
 const maxListed = 256 << 10
 
-// anewRoom is the part of maxListed, in bytes, that is reserved for the keys of names that are enrolled again.
-const anewRoom = 32 << 10
+// reenrolledRoom is the part of maxListed, in bytes, that is reserved for the keys of names that are enrolled again.
+const reenrolledRoom = 32 << 10
 
 // listable returns an error unless the rules document has room for the user of an act. The caller holds a.mu.
 func listable(a *Authority, name identity.Name, act *Act) error {
 	if name.Role != identity.User {
 		return nil
 	}
-	all, keys, most := a.users(act.Time), anew(a), maxListed-anewRoom
+	all, keys, most := a.users(act.Time), reenrolledKeys(a), maxListed-reenrolledRoom
 	_, listed := all[name.Name]
 	has := a.state.names[name.String()]
 	if has != nil && has.keys != act.Keys && !has.replaced {
-		keys[name.Name], most = mark(act.TLS), maxListed
+		keys[name.Name], most = shortFingerprint(act.TLS), maxListed
 	} else if listed {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (a *Authority) users(at time.Time) map[string]string {
 		}
 		until, revoked := a.state.revoked[has.keys]
 		switch {
-		case revoked && at.Before(until.Add(longRevoked)):
+		case revoked && at.Before(until.Add(revokedUsersListed)):
 			all[name.Name] = policy.RoleRevoked
 		case !revoked:
 			all[name.Name] = roleOf(has.role)
@@ -150,15 +150,15 @@ func (a *Authority) users(at time.Time) map[string]string {
 	return all
 }
 
-// mark returns the part of a fingerprint in the rules document: 128 bits.
-func mark(fingerprint string) string { return fingerprint[:min(len(fingerprint), 32)] }
+// shortFingerprint returns the part of a fingerprint in the rules document: 128 bits.
+func shortFingerprint(fingerprint string) string { return fingerprint[:min(len(fingerprint), 32)] }
 
-// anew returns the marks of the present keys of users with former keys, by name. The caller holds a.mu.
-func anew(a *Authority) map[string]string {
+// reenrolledKeys returns the marks of the present keys of users with former keys, by name. The caller holds a.mu.
+func reenrolledKeys(a *Authority) map[string]string {
 	all := map[string]string{}
 	for uri, has := range a.state.names {
 		if name, err := identity.Parse(uri); err == nil && name.Role == identity.User && has.replaced {
-			all[name.Name] = mark(has.keys.TLS)
+			all[name.Name] = shortFingerprint(has.keys.TLS)
 		}
 	}
 	return all

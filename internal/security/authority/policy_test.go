@@ -70,7 +70,7 @@ func TestRules(t *testing.T) {
 	if d := document(); d.Users["bob"] != policy.RoleRevoked {
 		t.Errorf("after two months users are %v", d.Users)
 	}
-	s.now = s.now.Add(2 * longRevoked)
+	s.now = s.now.Add(2 * revokedUsersListed)
 	if d := document(); d.Users["bob"] != "" || d.Users["mary"] != policy.RoleMember {
 		t.Errorf("long after the revocation users are %v", d.Users)
 	}
@@ -104,7 +104,7 @@ func TestKeysOfNamesThatWereEnrolledAgain(t *testing.T) {
 	}
 	must(t, s.Revoke(ann, ""))
 	issue(ann)
-	want := map[string]string{"ann": mark(s.state.names[ann.String()].keys.TLS)}
+	want := map[string]string{"ann": shortFingerprint(s.state.names[ann.String()].keys.TLS)}
 	if all := keys(trust.Rules); !maps.Equal(all, want) {
 		t.Errorf("the document has %v, not %v", all, want)
 	}
@@ -116,7 +116,7 @@ func TestKeysOfNamesThatWereEnrolledAgain(t *testing.T) {
 		t.Errorf("after a restart the document has %v, not %v", all, want)
 	}
 	issue(ann)
-	if all := keys(trust.Rules); len(all) != 1 || all["ann"] == want["ann"] || all["ann"] != mark(s.state.names[ann.String()].keys.TLS) {
+	if all := keys(trust.Rules); len(all) != 1 || all["ann"] == want["ann"] || all["ann"] != shortFingerprint(s.state.names[ann.String()].keys.TLS) {
 		t.Errorf("after another enrolment the document has %v", all)
 	}
 }

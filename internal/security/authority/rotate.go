@@ -124,11 +124,11 @@ func (a *Authority) rotate(by string) error {
 	}
 
 	number := a.state.rotation.number() + 1
-	g, err := newGeneration(a.dir, a.about.Network, number, now.UTC().Truncate(time.Second), a.now)
+	g, err := newGeneration(a.dir, a.network.Network, number, now.UTC().Truncate(time.Second), a.now)
 	if err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the new keys of the authority cannot be kept: %w", err)
 	}
-	if err := a.do(&Act{Act: actRotated, Time: now, Name: a.about.Network, Number: uint64(number), By: by, Why: "root " + identity.RootHash(g.root.cert)}); err != nil {
+	if err := a.do(&Act{Act: actRotated, Time: now, Name: a.network.Network, Number: uint64(number), By: by, Why: "root " + identity.RootHash(g.root.cert)}); err != nil {
 		return err
 	}
 	a.old, a.now = a.now, g
@@ -143,21 +143,21 @@ func (a *Authority) finish(by string) error {
 			return err
 		}
 	}
-	if err := a.do(&Act{Act: actFinished, Time: a.clock(), Name: a.about.Network, Number: uint64(number), By: by}); err != nil {
+	if err := a.do(&Act{Act: actFinished, Time: a.clock(), Name: a.network.Network, Number: uint64(number), By: by}); err != nil {
 		return err
 	}
 	a.old = nil
 	for _, file := range []string{fileRoot, fileManagers, fileOthers, fileCross, fileRoles} {
-		if err := a.dir.Remove(of(file, number)); err != nil {
+		if err := a.dir.Remove(generationFile(file, number)); err != nil {
 			return transfer.Errorf(transfer.KindUnwritable, "the old keys of the authority are given up and cannot be removed: %w", err)
 		}
 	}
 	return nil
 }
 
-// Tend does the due steps of a rotation. It gives up old keys once nothing signed by them can be valid. It begins a new
+// RotateIfDue does the due steps of a rotation. It gives up old keys once nothing signed by them can be valid. It begins a new
 // rotation long before issuers expire. It reports whether it did anything.
-func (a *Authority) Tend() (changed bool, err error) {
+func (a *Authority) RotateIfDue() (changed bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()

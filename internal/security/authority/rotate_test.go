@@ -20,7 +20,7 @@ func (s *stage) one(name string) *identity.Identity {
 
 func (s *stage) renewed(i *identity.Identity) {
 	s.t.Helper()
-	w, err := WishOf(i.Keys())
+	w, err := IdentityRequestOf(i.Keys())
 	must(s.t, err)
 	g, err := s.Renew(i.Name(), w)
 	must(s.t, err)
@@ -102,11 +102,11 @@ func TestRotation(t *testing.T) {
 	s.renewed(here)
 	s.renewed(fresh)
 	agree()
-	if changed, err := s.Tend(); changed || err != nil {
+	if changed, err := s.RotateIfDue(); changed || err != nil {
 		t.Errorf("the old keys are given up after 30 days: %v, %v", changed, err)
 	}
 	s.now = s.now.Add(finishAfter - identity.Validity + time.Hour)
-	if changed, err := s.Tend(); !changed || err != nil {
+	if changed, err := s.RotateIfDue(); !changed || err != nil {
 		t.Errorf("the old keys are not given up: %v, %v", changed, err)
 	}
 	agree()
@@ -163,20 +163,20 @@ func TestRotationsInARow(t *testing.T) {
 func TestRotationByItself(t *testing.T) {
 	s := newStageAt(t, time.Now().Truncate(time.Second))
 	first := s.Roots().Hash()
-	if changed, err := s.Tend(); changed || err != nil {
+	if changed, err := s.RotateIfDue(); changed || err != nil {
 		t.Errorf("a new authority rotates: %v, %v", changed, err)
 	}
 	s.now = s.now.Add(issuerValidity - rotateBefore + time.Hour)
 	alpha := s.one("ALPHA")
-	if changed, err := s.Tend(); !changed || err != nil {
+	if changed, err := s.RotateIfDue(); !changed || err != nil {
 		t.Errorf("the issuers are not replaced: %v, %v", changed, err)
 	}
-	if changed, err := s.Tend(); changed || err != nil {
+	if changed, err := s.RotateIfDue(); changed || err != nil {
 		t.Errorf("they are replaced again: %v, %v", changed, err)
 	}
 	s.now = s.now.Add(finishAfter)
 	s.renewed(alpha)
-	if changed, err := s.Tend(); !changed || err != nil || slices.Contains(s.Roots().Hashes(), first) {
+	if changed, err := s.RotateIfDue(); !changed || err != nil || slices.Contains(s.Roots().Hashes(), first) {
 		t.Errorf("the old ones are not given up: %v, %v", changed, err)
 	}
 }

@@ -39,13 +39,13 @@ type signed struct {
 
 // A token is valid for one name, once, or again with the same keys.
 type token struct {
-	name  string
-	role  roles.Role
-	until time.Time
-	by    string    // the member that made it, as a URI; empty: the authority's host
-	maker Keys      // of by, at the time of the token
-	keys  Keys      // keys that used it; zero: unused
-	told  time.Time // time of the last recorded refusal
+	name         string
+	role         roles.Role
+	until        time.Time
+	by           string    // the member that made it, as a URI; empty: the authority's host
+	maker        Keys      // of by, at the time of the token
+	keys         Keys      // keys that used it; zero: unused
+	refusalNoted time.Time // time of the last recorded refusal
 }
 
 // An issued has the keys of a name. They are valid unless they are revoked.
@@ -56,9 +56,9 @@ type issued struct {
 	until time.Time // the latest end of validity ever signed for these keys
 	token string    // of the last enrolment
 	// replaced says that the name had other keys before.
-	replaced bool
-	by       string    // the member that enrolled these keys, as a URI; empty: the authority's host
-	told     time.Time // time of the last recorded refusal of a renewal
+	replaced     bool
+	by           string    // the member that enrolled these keys, as a URI; empty: the authority's host
+	refusalNoted time.Time // time of the last recorded refusal of a renewal
 }
 
 // take applies an act of the journal.
@@ -117,9 +117,9 @@ func (s *state) take(a *Act) {
 		}
 	case actRefused:
 		if t := s.tokens[a.Token]; t != nil {
-			t.told = a.Time
+			t.refusalNoted = a.Time
 		} else if n := s.names[a.Name]; n != nil {
-			n.told = a.Time
+			n.refusalNoted = a.Time
 		}
 	case actAsked:
 		if a.Author != nil {
@@ -145,15 +145,15 @@ func (s *state) change(a *Act) {
 // behind.
 const grace = 48 * time.Hour
 
-// named is how long revoked keys are listed beyond that end. Requests and commands signed by them may be valid for 15
+// revokedKeysListed is how long revoked keys are listed beyond that end. Requests and commands signed by them may be valid for 15
 // days (package word).
-const named = grace + 15*24*time.Hour
+const revokedKeysListed = grace + 15*24*time.Hour
 
 // revocations returns the revoked keys for queue managers. Keys are never valid again, so everything ever signed for
 // them is invalid. Expired ones need no entry.
 func (s *state) revocations(now time.Time) (all []roles.Revocation) {
 	for k, until := range s.revoked {
-		if now.Before(until.Add(named)) {
+		if now.Before(until.Add(revokedKeysListed)) {
 			all = append(all, roles.Revocation{Key: k.Nkey, Until: until})
 		}
 	}

@@ -80,7 +80,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error) {
+func (s *stage) Enrol(secret string, as identity.Name, w authority.IdentityRequest) (identity.Grant, error) {
 	s.before(secret)
 	return s.Authority.Enrol(secret, as, w)
 }
@@ -97,7 +97,7 @@ func (s *stage) self() *identity.Identity {
 	must(s.t, err)
 	csr, err := x509.CreateCertificateRequest(nil, &x509.CertificateRequest{}, keys.TLS)
 	must(s.t, err)
-	g, err := s.Issue(identity.Name{Network: s.Network(), Role: identity.Authority}, roles.Authority, authority.Wish{CSR: csr, Nkey: nkey}, "")
+	g, err := s.Issue(identity.Name{Network: s.Network(), Role: identity.Authority}, roles.Authority, authority.IdentityRequest{CSR: csr, Nkey: nkey}, "")
 	must(s.t, err)
 	i, err := identity.New(dir, keys, g)
 	must(s.t, err)
@@ -206,9 +206,9 @@ func TestJoinAfterARotation(t *testing.T) {
 	}
 }
 
-func (s *stage) wishOfOwn() authority.Wish {
+func (s *stage) wishOfOwn() authority.IdentityRequest {
 	s.t.Helper()
-	w, err := authority.WishOf(s.own.Keys())
+	w, err := authority.IdentityRequestOf(s.own.Keys())
 	must(s.t, err)
 	return w
 }

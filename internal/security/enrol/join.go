@@ -23,7 +23,7 @@ import (
 // KindDenied, of KindUsage where the token is for another name, of KindUnreachable where no address answers, of
 // KindConflict where another network answers, and those of the disk.
 func Join(ctx context.Context, t Token, as identity.Name, dir *keyfile.Dir) (*identity.Identity, error) {
-	keys, w, err := authority.NewWish(dir)
+	keys, w, err := authority.NewIdentityRequest(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func ticket(a *authority.Authority, user identity.Name, p *authority.Pipe) (*ide
 
 // Pipe has a ticket signed for a pipe of the asker, which is a user. The error is of KindDenied where the rules do not
 // allow the request, and of KindNoManager where the authority does not answer.
-func (a Asker) Pipe(ctx context.Context, p authority.Pipe) (identity.JWTs, error) {
+func (a Client) Pipe(ctx context.Context, p authority.Pipe) (identity.JWTs, error) {
 	r, err := a.ask(ctx, ask{Op: opPipe, Pipe: &p})
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindUnreachable || kind == transfer.KindTimeout:

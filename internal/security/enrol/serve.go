@@ -54,7 +54,7 @@ type answer struct {
 
 // An Enroller issues an identity for a token's secret: an authority.Authority.
 type Enroller interface {
-	Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error)
+	Enrol(secret string, as identity.Name, w authority.IdentityRequest) (identity.Grant, error)
 }
 
 // Serve answers joiners on l until ctx ends, and closes it. self is the authority's own
@@ -75,7 +75,7 @@ func Serve(ctx context.Context, l net.Listener, self *identity.Identity, e Enrol
 		}
 	})
 	defer stop()
-	err := hs.Serve(tls.NewListener(&few{Listener: l, by: map[string]int{}}, serverTLS(self)))
+	err := hs.Serve(tls.NewListener(&limitedListener{Listener: l, by: map[string]int{}}, serverTLS(self)))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -133,23 +133,23 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) (answer, int) {
 	if err := json.Unmarshal(body, &q); err != nil {
 		return refuse(http.StatusBadRequest, transfer.Errorf(transfer.KindMalformed, "the request is malformed")) // the cause may repeat the secret
 	}
-	g, err := s.enroller.Enrol(q.Secret, identity.Name{Role: q.Role, Name: q.Name}, authority.Wish{CSR: q.CSR, Nkey: q.Nkey})
+	g, err := s.enroller.Enrol(q.Secret, identity.Name{Role: q.Role, Name: q.Name}, authority.IdentityRequest{CSR: q.CSR, Nkey: q.Nkey})
 	if err != nil {
 		return refuse(http.StatusForbidden, err)
 	}
 	return *grantAnswer(g), http.StatusOK
 }
 
-// few is a listener with few connections at once, from an address and from all. Others are
+// limitedListener is a listener with few connections at once, from an address and from all. Others are
 // closed as they come.
-type few struct {
+type limitedListener struct {
 	net.Listener
 	mu  sync.Mutex
 	by  map[string]int
 	all int
 }
 
-func (f *few) Accept() (net.Conn, error) {
+func (f *limitedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := f.Listener.Accept()
 		if err != nil {
@@ -164,13 +164,13 @@ func (f *few) Accept() (net.Conn, error) {
 		}
 		f.mu.Unlock()
 		if ok {
-			return &counted{Conn: c, close: sync.OnceFunc(func() { f.gone(host) })}, nil
+			return &countedConn{Conn: c, close: sync.OnceFunc(func() { f.gone(host) })}, nil
 		}
 		c.Close()
 	}
 }
 
-func (f *few) gone(host string) {
+func (f *limitedListener) gone(host string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all--
@@ -179,12 +179,12 @@ func (f *few) gone(host string) {
 	}
 }
 
-type counted struct {
+type countedConn struct {
 	net.Conn
 	close func()
 }
 
-func (c *counted) Close() error {
+func (c *countedConn) Close() error {
 	c.close()
 	return c.Conn.Close()
 }

@@ -111,7 +111,7 @@ func (s *Store) Network(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n, ok := a.Networks[plain(address)]
+	n, ok := a.Networks[normalize(address)]
 	if !ok {
 		return "", fs.ErrNotExist
 	}
@@ -134,8 +134,8 @@ func (s *Store) addresses() (a addresses, err error) {
 	return a, nil
 }
 
-// Know records the network of the queue managers at these addresses; "" removes their record.
-func (s *Store) Know(network string, at ...string) error {
+// SetNetwork records the network of the queue managers at these addresses; "" removes their record.
+func (s *Store) SetNetwork(network string, at ...string) error {
 	dir, err := keyfile.Make(s.path)
 	if err != nil {
 		return err
@@ -156,9 +156,9 @@ func (s *Store) Know(network string, at ...string) error {
 	}
 	for _, address := range at {
 		if network == "" {
-			delete(a.Networks, plain(address))
+			delete(a.Networks, normalize(address))
 		} else {
-			a.Networks[plain(address)] = network
+			a.Networks[normalize(address)] = network
 		}
 	}
 	if maps.Equal(before, a.Networks) {
@@ -195,14 +195,14 @@ func (s *Store) Moved(network string, hosts ...string) error {
 		if err != nil || host == "localhost" || of == network {
 			continue
 		}
-		if slices.ContainsFunc(hosts, func(h string) bool { return plain(net.JoinHostPort(h, "1")) == net.JoinHostPort(host, "1") }) {
+		if slices.ContainsFunc(hosts, func(h string) bool { return normalize(net.JoinHostPort(h, "1")) == net.JoinHostPort(host, "1") }) {
 			gone = append(gone, at)
 		}
 	}
 	if len(gone) == 0 {
 		return nil
 	}
-	return s.Know("", gone...)
+	return s.SetNetwork("", gone...)
 }
 
 // lock keeps other processes from changing the addresses meanwhile.
@@ -220,8 +220,8 @@ func (s *Store) lock() (unlock func(), err error) {
 	}
 }
 
-// plain is an address as it is kept: one spelling for this host.
-func plain(address string) string {
+// normalize is an address as it is kept: one spelling for this host.
+func normalize(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return strings.ToLower(address)

@@ -37,8 +37,8 @@ func TestAddresses(t *testing.T) {
 	if _, err := s.Network("host:1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of an empty store: %v", err)
 	}
-	must(t, s.Know(one, "Host:1", "127.0.0.1:4222", "[::1]:7", "[2001:DB8::0:1]:9"))
-	must(t, s.Know(two, ":7"))
+	must(t, s.SetNetwork(one, "Host:1", "127.0.0.1:4222", "[::1]:7", "[2001:DB8::0:1]:9"))
+	must(t, s.SetNetwork(two, ":7"))
 	for address, want := range map[string]string{"host:1": one, "localhost:4222": one, "[::]:4222": one, "127.0.0.2:4222": one,
 		"localhost:7": two, "[2001:db8::1]:9": one, "host:2": "", "other:1": "", "nonsense": ""} {
 		got, err := s.Network(address)
@@ -46,7 +46,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s is of the network %q, %v; want %q", address, got, err, want)
 		}
 	}
-	must(t, s.Know("", "HOST:1"))
+	must(t, s.SetNetwork("", "HOST:1"))
 	if n, err := s.Network("host:1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an address that was made unknown is of %q, %v", n, err)
 	}
@@ -56,8 +56,8 @@ func TestAddresses(t *testing.T) {
 func TestAHostThatChangesItsNetwork(t *testing.T) {
 	s := At(filepath.Join(t.TempDir(), "identities"))
 	must(t, s.Moved(two, "hub"))
-	must(t, s.Know(one, "hub:4222", "hub:4322", "10.0.0.5:4222", "other:4222", "localhost:4222"))
-	must(t, s.Know(two, "hub:4422"))
+	must(t, s.SetNetwork(one, "hub:4222", "hub:4322", "10.0.0.5:4222", "other:4222", "localhost:4222"))
+	must(t, s.SetNetwork(two, "hub:4422"))
 	must(t, s.Moved(two, "HUB", "10.0.0.5", "127.0.0.1"))
 	for address, want := range map[string]string{"hub:4222": "", "hub:4322": "", "10.0.0.5:4222": "", "other:4222": one, "localhost:4222": one, "hub:4422": two} {
 		if got, _ := s.Network(address); got != want {
@@ -73,7 +73,7 @@ func TestManyLearnAtOnce(t *testing.T) {
 	names := strings.Split("abcdefgh", "")
 	for _, n := range names {
 		all.Go(func() {
-			if err := At(path).Know(one, n+":1"); err != nil {
+			if err := At(path).SetNetwork(one, n+":1"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -89,10 +89,10 @@ func TestManyLearnAtOnce(t *testing.T) {
 // A file that others may change is not believed, and a damaged one is named.
 func TestAddressesThatAreNotBelieved(t *testing.T) {
 	s := At(filepath.Join(t.TempDir(), "identities"))
-	must(t, s.Know(one, "host:1"))
+	must(t, s.SetNetwork(one, "host:1"))
 	file := filepath.Join(s.path, fileAddresses)
 	must(t, os.Chmod(file, 0o644))
-	if _, err := s.Network("host:1"); !errors.Is(err, keyfile.ErrLax) {
+	if _, err := s.Network("host:1"); !errors.Is(err, keyfile.ErrInsecure) {
 		t.Errorf("a file that others can read: %v", err)
 	}
 	must(t, os.Chmod(file, 0o600))
@@ -160,14 +160,14 @@ func FuzzAddresses(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, address string) {
 		s := At(filepath.Join(t.TempDir(), "identities"))
-		must(t, s.Know(one, "other:1"))
+		must(t, s.SetNetwork(one, "other:1"))
 		must(t, os.WriteFile(filepath.Join(s.path, fileAddresses), data, 0o600))
 		if n, err := s.Network(address); err == nil {
 			_, err := s.Load(n) // whatever its name, it leads nowhere else
 			if err == nil {
 				t.Errorf("%q has an identity", n)
 			}
-			must(t, s.Know(two, address))
+			must(t, s.SetNetwork(two, address))
 			if n, err := s.Network(address); n != two || err != nil {
 				t.Errorf("%q is of %q, %v", address, n, err)
 			}

@@ -153,7 +153,7 @@ func trim(b []byte) []byte {
 }
 
 // Load reads an identity. The error is fs.ErrNotExist if nothing was issued yet, of KindMalformed if a file is damaged,
-// or keyfile.ErrLax.
+// or keyfile.ErrInsecure.
 func Load(dir *keyfile.Dir) (*Identity, error) {
 	keys, err := readKeys(dir)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"ferry/internal/sys/dirsync"
 )
 
-// ErrLax says that others than the owner may read or change a secret, or that it is not the
+// ErrInsecure says that others than the owner may read or change a secret, or that it is not the
 // user's own.
-var ErrLax = errors.New("others can read or change it")
+var ErrInsecure = errors.New("others can read or change it")
 
 // MaxSize is how large a file may be, in bytes.
 const MaxSize = 1 << 20
@@ -27,7 +27,7 @@ type Dir struct{ path string }
 
 // Make opens a directory, and makes it where it is missing, with those above it.
 func Make(path string) (*Dir, error) {
-	if err := Own(path); err != nil {
+	if err := CheckNotForeign(path); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -52,18 +52,18 @@ func Open(path string) (*Dir, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", path)
 	}
-	if err := Own(path); err != nil {
+	if err := CheckNotForeign(path); err != nil {
 		return nil, err
 	}
-	if err := closed(path, info); err != nil {
+	if err := checkClosed(path, info); err != nil {
 		return nil, err
 	}
 	return &Dir{path}, nil
 }
 
-// closed is an error where a file or directory belongs to another user, or others can read or change it.
-func closed(path string, info fs.FileInfo) error {
-	err := private(path, info, 0o077)
+// checkClosed is an error where a file or directory belongs to another user, or others can read or change it.
+func checkClosed(path string, info fs.FileInfo) error {
+	err := checkMode(path, info, 0o077)
 	if err == nil || errors.As(err, new(*ForeignError)) {
 		return err
 	}
@@ -100,7 +100,7 @@ func (d *Dir) Read(name string) ([]byte, error) {
 	if !os.SameFile(before, info) {
 		return nil, fmt.Errorf("%s was replaced while it was opened", path)
 	}
-	if err := closed(path, info); err != nil {
+	if err := checkClosed(path, info); err != nil {
 		return nil, err
 	}
 
@@ -145,7 +145,7 @@ func (d *Dir) Rewrite(name string, write func(io.Writer) error) error {
 // whole, and there may be a file of the same name with .new behind it, which the next Replace removes. Links are not followed. A
 // file that has this content, and that only its owner can read, stays.
 func Replace(path string, data []byte) error {
-	if fi, err := os.Lstat(path); err == nil && fi.Mode().IsRegular() && private(path, fi, 0o077) == nil && fi.Size() == int64(len(data)) {
+	if fi, err := os.Lstat(path); err == nil && fi.Mode().IsRegular() && checkMode(path, fi, 0o077) == nil && fi.Size() == int64(len(data)) {
 		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
 			return dirsync.Sync(filepath.Dir(path))
 		}
@@ -186,7 +186,7 @@ func (d *Dir) Append(name string) (*os.File, error) {
 	if !before.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a file", path)
 	}
-	if err := closed(path, before); err != nil {
+	if err := checkClosed(path, before); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_RDWR, 0)

@@ -56,7 +56,7 @@ func TestLaxSecretsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, open := range []func(string) (*Dir, error){Make, Open} {
-			if _, err := open(path); !errors.Is(err, ErrLax) || !strings.Contains(err.Error(), path) {
+			if _, err := open(path); !errors.Is(err, ErrInsecure) || !strings.Contains(err.Error(), path) {
 				t.Errorf("a directory of mode %o: %v", mode, err)
 			}
 		}
@@ -71,7 +71,7 @@ func TestLaxSecretsAreRefused(t *testing.T) {
 		if err := errors.Join(d.Write("key", []byte("x")), os.Chmod(path, mode)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Read("key"); !errors.Is(err, ErrLax) || !strings.Contains(err.Error(), path) {
+		if _, err := d.Read("key"); !errors.Is(err, ErrInsecure) || !strings.Contains(err.Error(), path) {
 			t.Errorf("a file of mode %o: %v", mode, err)
 		}
 	}

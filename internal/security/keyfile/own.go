@@ -44,7 +44,7 @@ func (e *ForeignError) Owner() string {
 }
 
 // Unwrap makes the error an ErrLax.
-func (e *ForeignError) Unwrap() error { return ErrLax }
+func (e *ForeignError) Unwrap() error { return ErrInsecure }
 
 // An entry is the owner, the group and the mode of a file, a directory or a link, and its access control list.
 type entry struct {
@@ -82,11 +82,11 @@ func (e entry) others(bits uint32, user, group func(id int) bool) bool {
 // maxLinks is how many links a path may have, as in Linux.
 const maxLinks = 40
 
-// Own is nil where no other user controls a path that a process of root uses: every directory and link that leads there
+// CheckNotForeign is nil where no other user controls a path that a process of root uses: every directory and link that leads there
 // belongs to root, and no other user may write in one of them, also by an access control list. In a directory with the sticky bit others may write: they cannot
 // rename files of root. Names that are missing at the end of the path, or stand behind a file, are no error. The error is a *ForeignError. A process of another user
 // has no rights that others could borrow: for that one it is always nil.
-func Own(path string) error {
+func CheckNotForeign(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -94,11 +94,11 @@ func Own(path string) error {
 	if err != nil {
 		return err
 	}
-	return own(path, groups, look)
+	return checkNotForeign(path, groups, look)
 }
 
-// own is Own for root with groups. Members of these may write.
-func own(path string, groups []int, look func(string) (entry, error)) error {
+// checkNotForeign is Own for root with groups. Members of these may write.
+func checkNotForeign(path string, groups []int, look func(string) (entry, error)) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -147,10 +147,10 @@ func steps(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, string(filepath.Separator)), func(s string) bool { return s == "" || s == "." })
 }
 
-// Exposed is an error where other users can read a file that is open: its mode lets them, and so do
+// CheckPrivate is an error where other users can read a file that is open: its mode lets them, and so do
 // all directories that lead to it, also by an access control list. The group with the number of this user is the user's own, and that of root has no others. It is nil for a
 // pipe and for a file without a path.
-func Exposed(f *os.File) error {
+func CheckPrivate(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || runtime.GOOS == "windows" {
 		return err
@@ -167,13 +167,13 @@ func Exposed(f *os.File) error {
 		e.acl, err = aclOf(real)
 	}
 	if err == nil {
-		err = exposed(real, e, os.Geteuid(), look)
+		err = checkPrivate(real, e, os.Geteuid(), look)
 	}
 	return err
 }
 
-// exposed is Exposed for a user with a number.
-func exposed(real string, file entry, uid int, look func(string) (entry, error)) error {
+// checkPrivate is Exposed for a user with a number.
+func checkPrivate(real string, file entry, uid int, look func(string) (entry, error)) error {
 	own := func(id int) bool { return id == 0 || id == uid }
 	if !file.others(0o4, own, own) {
 		return nil

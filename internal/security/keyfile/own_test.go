@@ -89,22 +89,22 @@ func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 		{"alice adds by a list, and removes her own files", "a/b/c", host{at("a/b"): {mode: 0o775 | fs.ModeSticky, acl: list(7, posixacl.User, alice, 7)}}, ""},
 		{"a group reads", "a/b/c", host{at("a/b"): {uid: 0, gid: staff, mode: 0o755}}, ""},
 	} {
-		err := own(at(c.path), []int{0, 10001}, c.host.look)
+		err := checkNotForeign(at(c.path), []int{0, 10001}, c.host.look)
 		var f *ForeignError
 		switch {
 		case c.foreign == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)
-		case c.foreign != "" && (!errors.As(err, &f) || f.Path != at(c.foreign) || !errors.Is(err, ErrLax)):
+		case c.foreign != "" && (!errors.As(err, &f) || f.Path != at(c.foreign) || !errors.Is(err, ErrInsecure)):
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	if err := os.WriteFile(at("file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := own(at("file/state"), nil, host{}.look); err != nil {
+	if err := checkNotForeign(at("file/state"), nil, host{}.look); err != nil {
 		t.Errorf("behind a file: %v", err)
 	}
-	if err := own(at("round"), nil, host{}.look); err == nil || errors.As(err, new(*ForeignError)) {
+	if err := checkNotForeign(at("round"), nil, host{}.look); err == nil || errors.As(err, new(*ForeignError)) {
 		t.Errorf("links in a circle: %v", err)
 	}
 }
@@ -115,7 +115,7 @@ func TestOwnDirectoriesAreTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Own(filepath.Join(d.Path(), "missing")); err != nil {
+	if err := CheckNotForeign(filepath.Join(d.Path(), "missing")); err != nil {
 		t.Error(err)
 	}
 }
@@ -123,7 +123,7 @@ func TestOwnDirectoriesAreTaken(t *testing.T) {
 // A file of another user in a directory of this one is named with its owner.
 func TestAFileOfAnotherUser(t *testing.T) {
 	info := foreignInfo{uid: uint32(os.Geteuid()) + 1}
-	err := closed("/d/key.pem", info)
+	err := checkClosed("/d/key.pem", info)
 	if f := (*ForeignError)(nil); !errors.As(err, &f) || f.UID != os.Geteuid()+1 || f.Path != "/d/key.pem" {
 		t.Errorf("%v", err)
 	}
@@ -175,7 +175,7 @@ func TestExposed(t *testing.T) {
 		{0, 0o444, nil, host{at: {uid: 1, gid: 1, mode: 0o711}}, true},
 		{0, 0o444, nil, host{path: {uid: 1, gid: 1, mode: 0o000}}, true}, // the file itself
 	} {
-		err := exposed(path, entry{uid: 0, gid: c.gid, mode: c.mode, acl: c.acl}, me, c.host.look)
+		err := checkPrivate(path, entry{uid: 0, gid: c.gid, mode: c.mode, acl: c.acl}, me, c.host.look)
 		if (err != nil) != c.exposed || err != nil && !errors.Is(err, ErrRead) {
 			t.Errorf("mode %o of group %d with list %v in %v: %v", c.mode, c.gid, c.acl, c.host, err)
 		}
@@ -205,7 +205,7 @@ func TestNotExposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []*os.File{r, gone, own} {
-		if err := Exposed(f); err != nil {
+		if err := CheckPrivate(f); err != nil {
 			t.Errorf("%s: %v", f.Name(), err)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-// private checks nothing: the access control list of the user's directory decides here which users may read a file.
-func private(string, fs.FileInfo, fs.FileMode) error { return nil }
+// checkMode checks nothing: the access control list of the user's directory decides here which users may read a file.
+func checkMode(string, fs.FileInfo, fs.FileMode) error { return nil }
 
 // look and entryOf are for systems where files have no owner and mode of Unix.
 func look(string) (entry, error)         { return entry{}, errors.ErrUnsupported }

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// private is nil for a file or directory that belongs to this user and has none of the bits of mode.
-func private(path string, info fs.FileInfo, bits fs.FileMode) error {
+// checkMode is nil for a file or directory that belongs to this user and has none of the bits of mode.
+func checkMode(path string, info fs.FileInfo, bits fs.FileMode) error {
 	switch e, err := entryOf(info); {
 	case err != nil:
 		return err
 	case e.uid != os.Geteuid():
 		return &ForeignError{Path: path, UID: e.uid, GID: e.gid}
 	case e.mode.Perm()&bits != 0:
-		return ErrLax
+		return ErrInsecure
 	}
 	return nil
 }

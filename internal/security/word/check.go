@@ -71,7 +71,7 @@ func (c *Checker) Check(w *Word, body []byte, kind Kind, id transfer.ID, speaker
 		return denied("the identity of %s was revoked", w.By)
 	}
 	a := &Author{Statement: w.Statement, Size: len(body), Sum: sumOf(body), Key: l.Key, Signature: w.Signature}
-	if !a.Holds(l.Public) {
+	if !a.SignedWith(l.Public) {
 		return denied("the signature is not that of %s over this message", w.By)
 	}
 	if w.For != (identity.Name{}) {

@@ -141,8 +141,8 @@ type Origin struct {
 	Holder string `json:"holder,omitempty"`
 }
 
-// Holds reports whether the owner of a key has signed.
-func (a *Author) Holds(key *ecdsa.PublicKey) bool {
+// SignedWith reports whether the owner of a key has signed.
+func (a *Author) SignedWith(key *ecdsa.PublicKey) bool {
 	sum := sha256.Sum256(a.text(a.Size, a.Sum))
 	return ecdsa.VerifyASN1(key, sum[:], a.Signature)
 }

@@ -139,7 +139,7 @@ func TestAWordProvesItsAuthor(t *testing.T) {
 			t.Fatal(err)
 		}
 		var again Author
-		if err := json.Unmarshal(kept, &again); err != nil || !again.Holds(p.bob.Keys().TLS.Public().(*ecdsa.PublicKey)) || again.Holds(p.alpha.Keys().TLS.Public().(*ecdsa.PublicKey)) {
+		if err := json.Unmarshal(kept, &again); err != nil || !again.SignedWith(p.bob.Keys().TLS.Public().(*ecdsa.PublicKey)) || again.SignedWith(p.alpha.Keys().TLS.Public().(*ecdsa.PublicKey)) {
 			t.Errorf("the record %s does not prove the author: %v", kept, err)
 		}
 		t.Logf("%s: a head of %d bytes, a record of %d", kind, len(data)-len(body), len(kept))

@@ -11,7 +11,7 @@ import (
 type Share struct {
 	Transfers int // that may run at once, as many again in the other direction
 	Places    int // items that are begun and undecided: a file and its directory each
-	Spare     int // descriptors to lend, beside those
+	Optional  int // descriptors to lend, beside those
 	Strangers int // connections of the direct lane that are not authenticated yet
 }
 
@@ -72,7 +72,7 @@ func Divide(limit, agents int, manager bool, transfers int) (each Share, clients
 	each.Transfers = min(max(1, files/2/perBoth), transfers)
 	rest := files - each.Transfers*perBoth
 	each.Places = min(max(each.Transfers+2, rest/3), mostPlaces)
-	each.Spare = max(0, rest-each.Places*ofPlace)
+	each.Optional = max(0, rest-each.Places*ofPlace)
 	return each, clients, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 func TestLocksWorkHere(t *testing.T) {
 	dir := t.TempDir()
-	if err := Works(dir); err != nil {
+	if err := CheckLocks(dir); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

@@ -65,18 +65,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestStands(t *testing.T) {
+func TestAddressIsLocal(t *testing.T) {
 	a, _ := pair(t)
-	if !tcp.Stands(a) {
+	if !tcp.AddressIsLocal(a) {
 		t.Error("a connection over loopback does not stand")
 	}
 	b, c := net.Pipe()
 	defer b.Close()
 	defer c.Close()
-	if !tcp.Stands(b) {
+	if !tcp.AddressIsLocal(b) {
 		t.Error("a connection that is no TCP connection does not stand")
 	}
-	if tcp.Stands(elsewhere{b}) {
+	if tcp.AddressIsLocal(elsewhere{b}) {
 		t.Error("a connection from an address of documentation stands")
 	}
 }

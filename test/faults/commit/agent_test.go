@@ -430,7 +430,7 @@ func (s *sending) end(name transfer.Path) (redo bool, err error) {
 		}
 		return false, err
 	}
-	s.open.Beside = s.w.besideOf(s.item)
+	s.open.Sidecar = s.w.besideOf(s.item)
 	s.group = append(s.group, place.Pending{Part: s.open, Sum: sum, Mode: s.src.Mode(), Mtime: s.src.Mtime(), Name: name,
 		Outcome: transfer.Outcome{Item: uint64(s.item), Type: transfer.ItemFile, Source: source(s.w.itemName(s.item)), Size: s.size,
 			Digest: sum, Version: s.src.Version()}})

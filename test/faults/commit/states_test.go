@@ -125,7 +125,7 @@ func (s state) judge(t *testing.T, r *rand.Rand) {
 	if t.Failed() {
 		return
 	}
-	others, err := w.meddle(m, c, r)
+	others, err := w.changeFromOutside(m, c, r)
 	must(t, err)
 	from := m.Ops()
 	a := start(w, m, c.state, boot)

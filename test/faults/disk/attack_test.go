@@ -53,8 +53,8 @@ func TestCampaignAttacker(t *testing.T) {
 		})
 }
 
-// prey is the beginning of every file outside the root.
-const prey = "this lies outside the root"
+// victimFile is the beginning of every file outside the root.
+const victimFile = "this lies outside the root"
 
 // A victim is an agent's files with a similar tree outside of them.
 type victim struct {
@@ -86,8 +86,8 @@ func newVictim(t *testing.T) *victim {
 	when := time.Unix(1_000_000_000, 0)
 	for _, c := range components {
 		for k := range names {
-			write(t, v.outside+"/"+c, fmt.Sprint("f", k), prey)
-			write(t, v.outside+"/"+c, fmt.Sprint("s", k), prey)
+			write(t, v.outside+"/"+c, fmt.Sprint("f", k), victimFile)
+			write(t, v.outside+"/"+c, fmt.Sprint("s", k), victimFile)
 		}
 	}
 	// A second name of this file is legitimately a source. If a program gives it Ferry's name for a source during
@@ -205,7 +205,7 @@ func (v *victim) open(t *testing.T, seed uint64, r *rand.Rand) {
 		_, err := v.fs.Resolve(transfer.File("out/a/b/"), true)
 		v.count("resolve", err)
 	}
-	if b, err := os.ReadFile(v.root + "/in/x/s0"); err == nil && strings.HasPrefix(string(b), prey) {
+	if b, err := os.ReadFile(v.root + "/in/x/s0"); err == nil && strings.HasPrefix(string(b), victimFile) {
 		v.through++ // a program that trusts a path gets this file
 	}
 }
@@ -324,7 +324,7 @@ func (v *victim) read(t *testing.T, source transfer.Path) error {
 	if err != nil && err != io.EOF {
 		return err
 	}
-	if bytes.HasPrefix(b[:n], []byte(prey)) {
+	if bytes.HasPrefix(b[:n], []byte(victimFile)) {
 		t.Errorf("source %s was read from outside the root", source)
 	}
 	return nil
@@ -351,7 +351,7 @@ func (v *victim) walk(t *testing.T) error {
 			if it.Type == transfer.ItemFile {
 				found++
 			}
-			if it.Type == transfer.ItemFile && it.Size == int64(len(prey)) {
+			if it.Type == transfer.ItemFile && it.Size == int64(len(victimFile)) {
 				t.Errorf("the walk found %s with the size of what lies outside", it.Source)
 			}
 			return nil

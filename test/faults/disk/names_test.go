@@ -27,7 +27,7 @@ func TestCampaignNames(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "names", What: "names and shapes of files, there and back, on the file system of the temporary directory, on tmpfs and on one that folds case",
 		Unit: "names and shapes", Full: 3 * len(shapes), Short: 80},
 		func(t *testing.T, c *campaign.C) {
-			z := &zoo{t: t, up: map[string]*network.Network{}}
+			z := &fileKinds{t: t, up: map[string]*network.Network{}}
 			c.Loop(t, func(t *testing.T, seed uint64, _ *rand.Rand) {
 				k := int((seed - 1) % uint64(3*len(shapes)))
 				row := &shapes[k%len(shapes)]
@@ -69,13 +69,13 @@ type said struct {
 	text string
 }
 
-// A zoo has a network for each kind of file system.
-type zoo struct {
+// A fileKinds has a network for each kind of file system.
+type fileKinds struct {
 	t  *testing.T
 	up map[string]*network.Network
 }
 
-func (z *zoo) network(kind string) *network.Network {
+func (z *fileKinds) network(kind string) *network.Network {
 	z.t.Helper()
 	if n := z.up[kind]; n != nil {
 		return n
@@ -112,7 +112,7 @@ type shaping struct {
 	seed uint64
 }
 
-func (z *zoo) visit(t *testing.T, seed uint64, row *shape, kind string) {
+func (z *fileKinds) visit(t *testing.T, seed uint64, row *shape, kind string) {
 	t.Helper()
 	n := z.network(kind)
 	b := &shaping{shaped: shaped{t, n.Path("ALPHA", fmt.Sprintf("c%d/d", seed))}, n: n, at: fmt.Sprintf("c%d", seed), seed: seed}

@@ -44,7 +44,7 @@ func TestCampaignTakeover(t *testing.T) {
 
 // awoken is the first takeover of each network. It stops the active instance in the middle of a large file with durable
 // data, and continues it after the other instance has resumed the transfer.
-func (w *throne) awoken(seed uint64) int {
+func (w *sharedAgent) awoken(seed uint64) int {
 	j := &network.Job{From: source, To: dest, In: "in/large", Out: "out/large", Seed: seed, Count: 1, Size: 256 * mib}
 	o, all := begin(w.Network, []*network.Job{j})
 	w.Growing(dest, 60*mib)
@@ -53,15 +53,15 @@ func (w *throne) awoken(seed uint64) int {
 	return 1
 }
 
-// A throne is an agent with two instances.
-type throne struct {
+// A sharedAgent is an agent with two instances.
+type sharedAgent struct {
 	*network.Network
-	t     *testing.T
-	r     *rand.Rand
-	agent string
-	lines map[string]*network.Line
-	king  string // the active instance
-	heir  string // the standby
+	t         *testing.T
+	r         *rand.Rand
+	agent     string
+	lines     map[string]*network.Line
+	king      string // the active instance
+	successor string // the standby
 }
 
 // reigns runs one network with at most the given number of takeovers.
@@ -72,12 +72,12 @@ func reigns(t *testing.T, seed uint64, most int) (done int) {
 		agent, other = dest, source
 	}
 	n := up(t, network.Setup{Agents: []string{other}})
-	w := &throne{Network: n, t: t, r: r, agent: agent, lines: map[string]*network.Line{}}
+	w := &sharedAgent{Network: n, t: t, r: r, agent: agent, lines: map[string]*network.Line{}}
 	one, two := n.Line(), n.Line()
-	w.king, w.heir = n.Pair(agent, one.URL(), two.URL())
-	w.lines[w.king], w.lines[w.heir] = one, two
+	w.king, w.successor = n.Pair(agent, one.URL(), two.URL())
+	w.lines[w.king], w.lines[w.successor] = one, two
 	n.Start(w.king)
-	n.Start(w.heir)
+	n.Start(w.successor)
 	stop := w.watch()
 	done = w.awoken(seed)
 	next := int(seed) * 7
@@ -113,70 +113,70 @@ func reigns(t *testing.T, seed uint64, most int) (done int) {
 var falls = []struct {
 	name    string
 	crashes int
-	do      func(*throne) int
+	do      func(*sharedAgent) int
 }{
-	{"kill", 1, (*throne).killed}, {"pause", 1, (*throne).paused}, {"point", 2, (*throne).point}, {"stop", 0, (*throne).stopped},
-	{"kill", 1, (*throne).killed}, {"point", 2, (*throne).point}, {"pause", 1, (*throne).paused}, {"point", 2, (*throne).point},
-	{"cut", 0, func(w *throne) int { return w.cut((*network.Line).Cut) }},
-	{"kill", 1, (*throne).killed}, {"point", 2, (*throne).point}, {"pause", 1, (*throne).paused}, {"point", 2, (*throne).point},
-	{"hold", 0, func(w *throne) int { return w.cut((*network.Line).Hold) }},
+	{"kill", 1, (*sharedAgent).killed}, {"pause", 1, (*sharedAgent).paused}, {"point", 2, (*sharedAgent).point}, {"stop", 0, (*sharedAgent).stopped},
+	{"kill", 1, (*sharedAgent).killed}, {"point", 2, (*sharedAgent).point}, {"pause", 1, (*sharedAgent).paused}, {"point", 2, (*sharedAgent).point},
+	{"cut", 0, func(w *sharedAgent) int { return w.cut((*network.Line).Cut) }},
+	{"kill", 1, (*sharedAgent).killed}, {"point", 2, (*sharedAgent).point}, {"pause", 1, (*sharedAgent).paused}, {"point", 2, (*sharedAgent).point},
+	{"hold", 0, func(w *sharedAgent) int { return w.cut((*network.Line).Hold) }},
 }
 
 // succeeds ends the active instance and waits until the other one is active.
-func (w *throne) succeeds(end func()) {
+func (w *sharedAgent) succeeds(end func()) {
 	w.t.Helper()
-	before := w.TurnOf(w.heir, w.agent)
+	before := w.InstanceRunsOf(w.successor, w.agent)
 	end()
-	w.Active(w.heir, w.agent, before)
-	w.king, w.heir = w.heir, w.king
+	w.Active(w.successor, w.agent, before)
+	w.king, w.successor = w.successor, w.king
 }
 
 // back restarts the ended instance as a standby.
-func (w *throne) back() {
+func (w *sharedAgent) back() {
 	w.t.Helper()
-	before := w.TurnOf(w.heir, w.agent)
-	w.Launch(w.heir)
-	w.Standing(w.heir, w.agent, before)
+	before := w.InstanceRunsOf(w.successor, w.agent)
+	w.Launch(w.successor)
+	w.WaitStandby(w.successor, w.agent, before)
 }
 
-func (w *throne) killed() int {
+func (w *sharedAgent) killed() int {
 	w.succeeds(func() { w.Kill(w.king) })
 	w.back()
 	return 1
 }
 
-func (w *throne) stopped() int {
+func (w *sharedAgent) stopped() int {
 	w.succeeds(func() { w.Stop(w.king) })
 	w.back()
 	return 1
 }
 
-func (w *throne) cut(how func(*network.Line)) int {
+func (w *sharedAgent) cut(how func(*network.Line)) int {
 	line := w.lines[w.king]
-	before := w.TurnOf(w.king, w.agent)
+	before := w.InstanceRunsOf(w.king, w.agent)
 	w.succeeds(func() { how(line) })
 	line.Heal()
-	w.Standing(w.heir, w.agent, before)
+	w.WaitStandby(w.successor, w.agent, before)
 	return 1
 }
 
 // paused stops the active instance at a random point, takes its lock away, and continues it once the other one is
 // active.
-func (w *throne) paused() int {
+func (w *sharedAgent) paused() int {
 	w.Freeze(w.king)
 	w.dethroned()
 	return 1
 }
 
 // dethroned takes the lock from an active instance that is stopped.
-func (w *throne) dethroned() {
-	before := w.TurnOf(w.king, w.agent)
+func (w *sharedAgent) dethroned() {
+	before := w.InstanceRunsOf(w.king, w.agent)
 	w.succeeds(func() { w.Unlock(w.king, w.State(w.agent)) })
 	if w.r.IntN(2) == 0 {
 		moment(w.r, 500*time.Millisecond)
 	}
-	w.Thaw(w.heir)
-	w.Standing(w.heir, w.agent, before)
+	w.Thaw(w.successor)
+	w.WaitStandby(w.successor, w.agent, before)
 }
 
 // points lie between a check and the action that depends on it, or within an action of several steps. They belong to
@@ -203,12 +203,12 @@ func somewhere(r *rand.Rand, agent string) string {
 
 // point restarts the standby so that it stops itself at a point once it is active, and makes it active. If it stops
 // there, its lock is taken away, and it continues once the other one is active.
-func (w *throne) point() int {
+func (w *sharedAgent) point() int {
 	point := somewhere(w.r, w.agent)
-	w.Kill(w.heir)
-	w.Setenv(w.heir, "FERRY_FAILPOINT="+point)
+	w.Kill(w.successor)
+	w.Setenv(w.successor, "FERRY_FAILPOINT="+point)
 	w.back()
-	w.Setenv(w.heir)
+	w.Setenv(w.successor)
 
 	halted := func(who string) bool {
 		if !w.Running(who) {
@@ -216,22 +216,24 @@ func (w *throne) point() int {
 		}
 		return network.Stopped(w.Pid(who))
 	}
-	before := w.TurnOf(w.heir, w.agent)
+	before := w.InstanceRunsOf(w.successor, w.agent)
 	w.Kill(w.king)
-	w.Until("the standby is active, or stops on its way", func() bool { return halted(w.heir) || w.TurnOf(w.heir, w.agent).Active > before.Active })
-	w.king, w.heir = w.heir, w.king
-	w.Launch(w.heir)
+	w.Until("the standby is active, or stops on its way", func() bool {
+		return halted(w.successor) || w.InstanceRunsOf(w.successor, w.agent).Active > before.Active
+	})
+	w.king, w.successor = w.successor, w.king
+	w.Launch(w.successor)
 	for limit := time.After(time.Duration(w.r.Int64N(int64(2 * time.Second)))); !halted(w.king); {
 		select {
 		case <-limit:
-			w.Ready(w.heir)
+			w.Ready(w.successor)
 			w.t.Logf("it did not come to %s", point)
 			return 1 + w.killed() // it could still meet the point
 		case <-time.After(3 * time.Millisecond):
 			continue
 		}
 	}
-	w.Ready(w.heir)
+	w.Ready(w.successor)
 	w.t.Logf("stopped at %s", point)
 	w.dethroned()
 	return 2
@@ -239,7 +241,7 @@ func (w *throne) point() int {
 
 // watch checks, until stop is called, whether both instances have one file open for writing: beneath the agent's root,
 // or of its ledger.
-func (w *throne) watch() (stop func() []string) {
+func (w *sharedAgent) watch() (stop func() []string) {
 	quit := make(chan struct{})
 	var over sync.WaitGroup
 	var found []string

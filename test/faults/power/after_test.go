@@ -96,8 +96,8 @@ func (l *onDisk) items(f func(id transfer.ID, item uint64, it *ledger.Item)) {
 	}))
 }
 
-// sourceStands compares the source's messages with its ledger.
-func (l *onDisk) sourceStands(id transfer.ID, said *toldOf) {
+// checkSource compares the source's messages with its ledger.
+func (l *onDisk) checkSource(id transfer.ID, said *toldOf) {
 	l.t.Helper()
 	var s ledger.Source
 	if !l.get("source", id[:], &s) {
@@ -126,8 +126,8 @@ func (l *onDisk) sourceStands(id transfer.ID, said *toldOf) {
 	}
 }
 
-// destinationStands compares the destination's messages with its ledger.
-func (l *onDisk) destinationStands(id transfer.ID, said *toldOf) {
+// checkDestination compares the destination's messages with its ledger.
+func (l *onDisk) checkDestination(id transfer.ID, said *toldOf) {
 	l.t.Helper()
 	var in ledger.Incoming
 	if !l.get("incoming", id[:], &in) {
@@ -187,13 +187,13 @@ func (s *story) pointsStand(l *onDisk) {
 				}
 				s.points++
 				name := filepath.Join(filepath.Dir(c.Dest), disk.TempName(incarnation, in.Generation, id, item))
-				s.pointStands(name, network.Content(j.Seed, uint64(k)), it.Point.Source)
+				s.checkPoint(name, network.Content(j.Seed, uint64(k)), it.Point.Source)
 			}
 		}
 	})
 }
 
-func (s *story) pointStands(name string, content io.Reader, size int64) {
+func (s *story) checkPoint(name string, content io.Reader, size int64) {
 	s.t.Helper()
 	want, err := judge.Of(io.LimitReader(content, size))
 	must(s.t, err)
@@ -213,7 +213,7 @@ func (s *story) ledgersStand(who []string) {
 	s.t.Helper()
 	for _, agent := range who {
 		if agent == network.QM {
-			s.logStands()
+			s.checkLog()
 			continue
 		}
 		readLedger(s.t, s.n.State(agent), func(l *onDisk) {
@@ -221,9 +221,9 @@ func (s *story) ledgersStand(who []string) {
 			defer s.told.mu.Unlock()
 			for id, said := range s.told.of {
 				if agent == source {
-					l.sourceStands(id, said)
+					l.checkSource(id, said)
 				} else {
-					l.destinationStands(id, said)
+					l.checkDestination(id, said)
 				}
 			}
 			if agent == destination {
@@ -233,8 +233,8 @@ func (s *story) ledgersStand(who []string) {
 	}
 }
 
-// logStands compares the receipts that coordination has given with its log.
-func (s *story) logStands() {
+// checkLog compares the receipts that coordination has given with its log.
+func (s *story) checkLog() {
 	s.t.Helper()
 	log, err := audit.OpenLogReadOnly(filepath.Join(s.n.State(network.QM), "coordination", "audit"))
 	if err != nil {
@@ -286,7 +286,7 @@ func (s *story) filesStand(who []string) {
 			if !cut && !must {
 				continue // its agent runs and may be removing it
 			}
-			s.fileStands(c, must, gone[c.Source])
+			s.checkFile(c, must, gone[c.Source])
 		}
 	}
 	if cut {
@@ -315,7 +315,7 @@ func (s *story) deletionsStand() {
 	}
 }
 
-func (s *story) fileStands(c network.Copy, must, gone bool) {
+func (s *story) checkFile(c network.Copy, must, gone bool) {
 	s.t.Helper()
 	var sum judge.Sum
 	f, err := os.Open(c.Dest)

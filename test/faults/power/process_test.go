@@ -118,7 +118,7 @@ func (s *story) recorded() (excused map[string]bool, committing int) {
 			}
 			_, err := os.Lstat(c.Source)
 			if gone := os.IsNotExist(err); gone || excused[c.Dest] {
-				s.fileStands(c, true, gone)
+				s.checkFile(c, true, gone)
 			}
 			delete(excused, c.Dest)
 		}

@@ -64,7 +64,7 @@ func newStage(t *testing.T) *stage {
 	t.Cleanup(s.server.Shutdown)
 	s.service = authoritytest.Identity(t, s.net, identity.Coordination, "", roles.Coordination)
 	s.user = s.connect(authoritytest.Identity(t, s.net, identity.User, "ann", roles.Admin))
-	desk := &enrol.Desk{Authority: s.net, Conn: s.connect(authoritytest.Identity(t, s.net, identity.Authority, "", roles.Authority)),
+	desk := &enrol.Responder{Authority: s.net, Conn: s.connect(authoritytest.Identity(t, s.net, identity.Authority, "", roles.Authority)),
 		Token: func(string) (string, error) { return "", nil }, Changed: func() {}, Log: slog.New(slog.DiscardHandler)}
 	away, err := desk.Attend()
 	must(t, err)

@@ -220,7 +220,7 @@ func (s *scene) verify() audit.Report {
 		return report
 	}
 	defer log.Close()
-	heard := audit.Heard{Roots: s.roots, Now: start, Show: func(size int64, id string) (*witness.Shown, error) {
+	heard := audit.WitnessStatements{Roots: s.roots, Now: start, Show: func(size int64, id string) (*witness.Shown, error) {
 		if id != (audit.Prover{Log: log}).At(s.id).Log {
 			size = 0
 		}
@@ -231,7 +231,7 @@ func (s *scene) verify() audit.Report {
 		must(s.t, err)
 		heard.Statements = append(heard.Statements, st)
 	}
-	kept := heard.Hear(&report)
+	kept := heard.Compare(&report)
 	own, err := log.VerifySigned(s.t.Context(), s.roots, kept...)
 	if err != nil {
 		report.Found++

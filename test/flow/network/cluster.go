@@ -84,8 +84,8 @@ func (n *Network) cluster(members []Member) {
 
 func (n *Network) tokenOf(who string) string { return filepath.Join(n.dir, "tokens", who) }
 
-// A Standing is a queue manager as `ferry qm ls` shows it.
-type Standing struct {
+// A QueueManagerState is a queue manager as `ferry qm ls` shows it.
+type QueueManagerState struct {
 	Name   string `json:"name"`
 	Up     bool   `json:"up"`
 	Lag    uint64 `json:"lag"`
@@ -98,7 +98,7 @@ type Standing struct {
 }
 
 // QueueManagers returns the status of all members in the view of one member, or of any member if it is "".
-func (n *Network) QueueManagers(member string) (all []Standing) {
+func (n *Network) QueueManagers(member string) (all []QueueManagerState) {
 	n.t.Helper()
 	args := []string{"qm", "ls", "--json"}
 	for k, m := range n.setup.Cluster {
@@ -107,7 +107,7 @@ func (n *Network) QueueManagers(member string) (all []Standing) {
 		}
 	}
 	for line := range strings.Lines(n.Ferry(args...).Stdout) {
-		var s Standing
+		var s QueueManagerState
 		n.must(json.Unmarshal([]byte(line), &s))
 		all = append(all, s)
 	}

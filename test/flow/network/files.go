@@ -188,7 +188,7 @@ func (n *Network) Temporaries(agent string) map[string]int64 {
 		if err != nil {
 			return nil // it may have gone meanwhile
 		}
-		if strings.HasPrefix(d.Name(), ".ferry-") && !besideAFile(path) {
+		if strings.HasPrefix(d.Name(), ".ferry-") && !isSidecar(path) {
 			if info, err := d.Info(); err == nil {
 				found[path] = info.Size()
 			}
@@ -198,8 +198,8 @@ func (n *Network) Temporaries(agent string) map[string]int64 {
 	return found
 }
 
-// besideAFile reports whether a path is the sidecar of an existing record file.
-func besideAFile(path string) bool {
+// isSidecar reports whether a path is the sidecar of an existing record file.
+func isSidecar(path string) bool {
 	name, ok := strings.CutPrefix(filepath.Base(path), ".ferry-a-")
 	name, attributes := strings.CutSuffix(name, ".attributes")
 	_, err := os.Lstat(filepath.Join(filepath.Dir(path), name))

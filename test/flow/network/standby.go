@@ -25,35 +25,35 @@ func (n *Network) Pair(agent, urlOne, urlTwo string, flags ...string) (one, two 
 	return one, two
 }
 
-// A Turn counts how often an instance has become active and has begun to stand by.
-type Turn struct{ Active, Standing int }
+// An InstanceRuns counts how often an instance has become active and has begun to stand by.
+type InstanceRuns struct{ Active, Standing int }
 
-// TurnOf reads the output of an instance of an agent, in all of its runs.
-func (n *Network) TurnOf(who, agent string) Turn {
+// InstanceRunsOf reads the output of an instance of an agent, in all of its runs.
+func (n *Network) InstanceRunsOf(who, agent string) InstanceRuns {
 	n.t.Helper()
 	text := n.process(who).log.text()
-	return Turn{strings.Count(text, "agent "+agent+" ready\n"), strings.Count(text, "agent "+agent+" standing by\n")}
+	return InstanceRuns{strings.Count(text, "agent "+agent+" ready\n"), strings.Count(text, "agent "+agent+" standing by\n")}
 }
 
 // Active waits until an instance has become active once more than before.
-func (n *Network) Active(who, agent string, before Turn) {
+func (n *Network) Active(who, agent string, before InstanceRuns) {
 	n.t.Helper()
 	n.Until(who+" is active", func() bool {
 		if !n.Running(who) {
 			n.t.Fatalf("%s has ended: %s", who, n.Wrote(who))
 		}
-		return n.TurnOf(who, agent).Active > before.Active
+		return n.InstanceRunsOf(who, agent).Active > before.Active
 	})
 }
 
-// Standing waits until an instance has begun to stand by once more than before.
-func (n *Network) Standing(who, agent string, before Turn) {
+// WaitStandby waits until an instance has begun to stand by once more than before.
+func (n *Network) WaitStandby(who, agent string, before InstanceRuns) {
 	n.t.Helper()
 	n.Until(who+" stands by", func() bool {
 		if !n.Running(who) {
 			n.t.Fatalf("%s has ended: %s", who, n.Wrote(who))
 		}
-		return n.TurnOf(who, agent).Standing > before.Standing
+		return n.InstanceRunsOf(who, agent).Standing > before.Standing
 	})
 }
 

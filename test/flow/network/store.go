@@ -75,8 +75,8 @@ func (w *Wire) Drop(stream, subjects string) {
 	w.n.must(w.stream(stream).Purge(w.n.t.Context(), jetstream.WithPurgeSubject(subjects)))
 }
 
-// Behead removes the first message of a stream on some of its subjects, as a loss would.
-func (w *Wire) Behead(stream, subjects string) {
+// DropFirstMessage removes the first message of a stream on some of its subjects, as a loss would.
+func (w *Wire) DropFirstMessage(stream, subjects string) {
 	w.n.t.Helper()
 	s := w.stream(stream)
 	m, err := s.GetMsg(w.n.t.Context(), 1, jetstream.WithGetMsgSubject(subjects))

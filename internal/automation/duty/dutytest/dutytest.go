@@ -54,9 +54,9 @@ func (a *Agent) close() {
 	}
 }
 
-// Start begins a run on the contents of the ledger. The run before it ends as in a crash. The desk has the services of
+// Start begins a run on the contents of the ledger. The run before it ends as in a crash. The result has the services of
 // the agent, except those for submitting, which the test adds.
-func (a *Agent) Start() duty.Desk {
+func (a *Agent) Start() duty.Services {
 	a.T.Helper()
 	a.store = a.store.Snapshot()
 	a.close()
@@ -64,7 +64,7 @@ func (a *Agent) Start() duty.Desk {
 	l, err := ledger.Open(a.dir, ledger.Options{Store: a.store, Files: faulty.NewMemoryFiles(), Log: log})
 	a.Must(err)
 	a.Ledger = l
-	return duty.Desk{Agent: "ALPHA", Ledger: l, Clock: a.Clock, Log: log, May: a.may, Holds: a.holds,
+	return duty.Services{Agent: "ALPHA", Ledger: l, Clock: a.Clock, Log: log, May: a.may, CheckKeys: a.holds,
 		Note: func(_ *ledger.Tx, r audit.Record) error { a.Notes = append(a.Notes, r); return nil }}
 }
 
@@ -129,8 +129,8 @@ type crash struct{}
 // Crash ends the run at this point. It is called within a function that Outlives calls.
 func Crash() { panic(crash{}) }
 
-// Outlives reports whether the agent gets to the end of something, and not to a Crash before.
-func Outlives(what func()) (lives bool) {
+// RunsToEnd reports whether the agent gets to the end of something, and not to a Crash before.
+func RunsToEnd(what func()) (lives bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			if _, is := r.(crash); !is {

@@ -120,7 +120,7 @@ func noOpenat2(err error) bool {
 // does, which needs permission to read each directory on the way.
 func openParts(root *os.File, rel string, flag int) (int, error) {
 	if !slices.Contains(strings.Split(rel, "/"), "..") {
-		fd, err := descend(int(root.Fd()), rel)
+		fd, err := openPath(int(root.Fd()), rel)
 		if err == nil {
 			defer unix.Close(fd)
 			return openat(fd, ".", flag, 0)
@@ -215,11 +215,11 @@ func traceParts(path string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(top)
-	return descend(top, path)
+	return openPath(top, path)
 }
 
-// descend goes down from a directory component by component.
-func descend(top int, path string) (int, error) {
+// openPath goes down from a directory component by component.
+func openPath(top int, path string) (int, error) {
 	fd, err := openat(top, ".", traced, 0)
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "" || err != nil {
@@ -406,22 +406,22 @@ func startNotOffered(err error) bool {
 	return NotOffered(err) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ESPIPE) // EPERM: a filter of system calls
 }
 
-// Mine reports whether a temporary can be one that this process's user made.
-func (s *Stat) Mine() bool { return s.UID == uint32(os.Geteuid()) }
+// MayBeOwn reports whether a temporary can be one that this process's user made.
+func (s *Stat) MayBeOwn() bool { return s.UID == uint32(os.Geteuid()) }
 
-// inventors are the file systems of Linux that make contents up.
-var inventors = map[int64]bool{unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
+// syntheticFileSystems are the file systems of Linux that make contents up.
+var syntheticFileSystems = map[int64]bool{unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
 	unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.SELINUX_MAGIC: true,
 	unix.BPF_FS_MAGIC: true, unix.EFIVARFS_MAGIC: true, unix.RDTGROUP_SUPER_MAGIC: true}
 
-// Invents reports whether a file's size is meaningless. It also makes reads of the file not wait.
-func (realDisk) Invents(f File) (is bool) {
+// Synthetic reports whether a file's size is meaningless. It also makes reads of the file not wait.
+func (realDisk) Synthetic(f File) (is bool) {
 	f.(*openFile).use("statfs", func(fd int) error {
 		var st unix.Statfs_t
 		if err := unix.Fstatfs(fd, &st); err != nil {
 			return err
 		}
-		if is = inventors[int64(st.Type)]; is {
+		if is = syntheticFileSystems[int64(st.Type)]; is {
 			_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK)
 			return err
 		}

@@ -21,18 +21,18 @@ import (
 // otherCase returns a name with the case of its letters inverted. A name without letters stays the same.
 func otherCase(name string) string {
 	if utf8.ValidString(name) {
-		return strings.Map(turn, name)
+		return strings.Map(invertCase, name)
 	}
 	b := []byte(name)
 	for i, c := range b {
 		if c < utf8.RuneSelf {
-			b[i] = byte(turn(rune(c)))
+			b[i] = byte(invertCase(rune(c)))
 		}
 	}
 	return string(b)
 }
 
-func turn(r rune) rune {
+func invertCase(r rune) rune {
 	if unicode.IsUpper(r) {
 		return unicode.ToLower(r)
 	}

@@ -17,8 +17,8 @@ type Entry struct {
 	Name string
 }
 
-// mostNames bounds the numbers in names.
-const mostNames = 1 << 30
+// maxNumber bounds the numbers in names.
+const maxNumber = 1 << 30
 
 // ErrNoName reports that no name is free.
 var ErrNoName = errors.New("all numbered names are taken")
@@ -31,7 +31,7 @@ func FreeIn(d *Dir, own Location, given map[Entry]bool) (Location, error) {
 		if n == 0 {
 			return own
 		}
-		return own.Beside(Numbered(own.Base(), n))
+		return own.Sibling(Numbered(own.Base(), n))
 	}
 	taken := func(n int) (bool, error) {
 		p := at(n)
@@ -56,7 +56,7 @@ func FreeIn(d *Dir, own Location, given map[Entry]bool) (Location, error) {
 		if !is {
 			break
 		}
-		if low, high = high, max(1, 2*high); high > mostNames {
+		if low, high = high, max(1, 2*high); high > maxNumber {
 			return own, ErrNoName
 		}
 	}

@@ -41,8 +41,8 @@ func (l Location) MayRead() error { return l.root.mayRead() }
 // MayWrite returns the reason why a file may not be written or deleted, or nil, by the mode of its root.
 func (l Location) MayWrite() error { return l.root.mayWrite() }
 
-// Beside returns the location of another name in the same directory.
-func (p Location) Beside(name string) Location {
+// Sibling returns the location of another name in the same directory.
+func (p Location) Sibling(name string) Location {
 	return Location{p.root, path.Join(path.Dir(p.Path), name), path.Join(path.Dir(p.Rel), name)}
 }
 
@@ -85,7 +85,7 @@ func (f *Roots) beneathRoot(p transfer.Path) (Location, error) {
 	abs := HostRules.Clean(string(p))
 	n, rel, ok := HostRules.find(abs, func(yield func(int, string) bool) {
 		for n, r := range f.roots {
-			if !yield(n, r.path) || !yield(n, r.lies()) {
+			if !yield(n, r.path) || !yield(n, r.realPath()) {
 				return
 			}
 		}
@@ -156,14 +156,14 @@ func (f *Roots) openOnce(l Location) (*Dir, error) {
 // openResolved opens a directory by its resolved path. It is for a path with an absolute link, which OpenBeneath
 // refuses even if the link leads back beneath the root.
 func (f *Roots) openResolved(l Location) (Handle, error) {
-	real, err := f.disk.Resolve(path.Join(l.root.lies(), l.Rel))
+	real, err := f.disk.Resolve(path.Join(l.root.realPath(), l.Rel))
 	if err != nil {
 		return nil, err
 	}
-	if !Beneath(real, l.root.lies()) {
+	if !Beneath(real, l.root.realPath()) {
 		return nil, f.Outside(transfer.Path(l.Path))
 	}
-	h, err := f.disk.OpenBeneath(l.root.dir, HostRules.Below(real, l.root.lies()))
+	h, err := f.disk.OpenBeneath(l.root.dir, HostRules.Below(real, l.root.realPath()))
 	if errors.Is(err, ErrEscapes) { // the path has a new link
 		return nil, f.Outside(transfer.Path(l.Path))
 	}
@@ -173,13 +173,13 @@ func (f *Roots) openResolved(l Location) (Handle, error) {
 // guard checks that an open directory lies beneath the root, not in the state directory and not beneath a reserved
 // name, wherever links have led.
 func (f *Roots) guard(l Location, d *Dir) error {
-	if !Beneath(d.real, l.root.lies()) {
+	if !Beneath(d.real, l.root.realPath()) {
 		return f.Outside(transfer.Path(l.Path))
 	}
 	if f.InState(d.real) {
 		return StateError(l.Path)
 	}
-	return refusesReserved(transfer.Path(l.Path), HostRules.Below(d.real, l.root.lies()))
+	return refusesReserved(transfer.Path(l.Path), HostRules.Below(d.real, l.root.realPath()))
 }
 
 // InState reports whether a path, links resolved, lies in a state directory.
@@ -244,8 +244,8 @@ func (f *Roots) ChildDir(d *Dir, name string) (*Dir, error) {
 	return d.Child(name, path.Join(d.path, name), path.Join(d.real, name))
 }
 
-// SetDown closes a directory; again opens it, if it is still the same directory.
-func (f *Roots) SetDown(d *Dir) (again func() error, err error) {
+// CloseForNow closes a directory; again opens it, if it is still the same directory.
+func (f *Roots) CloseForNow(d *Dir) (again func() error, err error) {
 	was, err := d.Stat()
 	if err != nil {
 		return nil, err

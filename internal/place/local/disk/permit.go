@@ -8,8 +8,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Lies returns the path of an open directory now.
-func (f *Roots) Lies(d *Dir) (string, error) {
+// RealPath returns the path of an open directory now.
+func (f *Roots) RealPath(d *Dir) (string, error) {
 	return f.disk.Where(d)
 }
 
@@ -19,7 +19,7 @@ func (f *Roots) Permitted(may place.Permit, right transfer.Authority, d *Dir, na
 	if may == nil {
 		return nil
 	}
-	real, err := f.Lies(d)
+	real, err := f.RealPath(d)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (f *Roots) PermittedAt(may place.Permit, right transfer.Authority, l Locati
 // MayName returns nil if a permit gives a right to a path or to any file beneath it, by the text of the path. It
 // examines no file, and its error does not reveal where links lead.
 func (f *Roots) MayName(may place.Permit, right transfer.Authority, l Location) error {
-	root := cmp.Or(l.root.lies(), l.root.path) // an unavailable root has no real path
+	root := cmp.Or(l.root.realPath(), l.root.path) // an unavailable root has no real path
 	err := may.Reaches(right, path.Join(root, l.Rel))
 	if transfer.KindOf(err) != transfer.KindDenied {
 		return err
@@ -71,7 +71,7 @@ func (f *Roots) MayReach(may place.Permit, right transfer.Authority, l Location)
 		return err
 	}
 	defer d.Close()
-	real, err := f.Lies(d)
+	real, err := f.RealPath(d)
 	if err != nil {
 		return err
 	}

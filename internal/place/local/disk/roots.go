@@ -72,7 +72,7 @@ func OpenRoots(cfg Config) (_ *Roots, err error) {
 			return nil, err
 		}
 		f.roots = append(f.roots, r)
-		if f.InState(r.lies()) {
+		if f.InState(r.realPath()) {
 			return nil, transfer.Errorf(transfer.KindUsage, "root %s lies in a state directory of Ferry's own (%s); choose another", r.path, strings.Join(f.state, ", "))
 		}
 	}
@@ -99,7 +99,7 @@ func (f *Roots) nested() error {
 	for _, inner := range f.roots {
 		for _, outer := range f.roots {
 			same := inner.spec.ReadOnly == outer.spec.ReadOnly && inner.spec.WriteOnly == outer.spec.WriteOnly
-			if !same && Beneath(inner.lies(), outer.lies()) {
+			if !same && Beneath(inner.realPath(), outer.realPath()) {
 				return transfer.Errorf(transfer.KindUsage, "root %s lies in root %s, and only one of them is read-only or write-only",
 					transfer.Path(inner.path), transfer.Path(outer.path)).WithHint("give both the same mode, or choose roots beside each other")
 			}

@@ -20,7 +20,7 @@ func form(s *record.Sidecar) *transfer.Form {
 
 // ReadForm reads the sidecar of a file; nil where there is none.
 func (f *Roots) ReadForm(p transfer.Path, above bool) (*transfer.Form, error) {
-	data, err := f.ReadBeside(p, above, record.MaxSidecar)
+	data, err := f.ReadSidecar(p, above, record.MaxSidecar)
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -31,9 +31,9 @@ func (f *Roots) ReadForm(p transfer.Path, above bool) (*transfer.Form, error) {
 	return form(&s), nil
 }
 
-// ReadBeside reads the sidecar of a file. If there is none and above is set, it reads the sidecar of the directory that
+// ReadSidecar reads the sidecar of a file. If there is none and above is set, it reads the sidecar of the directory that
 // has the file. It returns nil if there is none, and an error if the sidecar is longer than most bytes.
-func (f *Roots) ReadBeside(p transfer.Path, above bool, most int) ([]byte, error) {
+func (f *Roots) ReadSidecar(p transfer.Path, above bool, most int) ([]byte, error) {
 	l, err := f.Locate(p)
 	if err != nil {
 		return nil, err

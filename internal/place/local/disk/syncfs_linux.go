@@ -29,13 +29,13 @@ import (
 //   - overlayfs passes the call on and does not pass on all errors; NFS, FUSE and
 //     all others promise nothing that is known here.
 
-// oldestTelling is the first kernel version with a syncfs that reports all losses.
-var oldestTelling = [2]int{5, 17}
+// firstReportingKernel is the first kernel version with a syncfs that reports all losses.
+var firstReportingKernel = [2]int{5, 17}
 
-// kernelTells reports whether the syncfs of this kernel reports all losses.
-var kernelTells = sync.OnceValue(func() bool {
+// kernelReportsLosses reports whether the syncfs of this kernel reports all losses.
+var kernelReportsLosses = sync.OnceValue(func() bool {
 	var u unix.Utsname
-	return unix.Uname(&u) == nil && atLeast(unix.ByteSliceToString(u.Release[:]), oldestTelling)
+	return unix.Uname(&u) == nil && atLeast(unix.ByteSliceToString(u.Release[:]), firstReportingKernel)
 })
 
 // A watched file system is represented by one of its directories, opened once more. The kernel keeps the last reported
@@ -51,7 +51,7 @@ type watched struct {
 func (w *watched) Name() string { return w.f.Name() }
 
 func (realDisk) WatchFS(d *Dir) (Watch, error) {
-	if !kernelTells() {
+	if !kernelReportsLosses() {
 		return nil, errors.ErrUnsupported
 	}
 

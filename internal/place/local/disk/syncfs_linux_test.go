@@ -8,7 +8,7 @@ func TestAtLeast(t *testing.T) {
 		"5.16.20": false, "5.4.0": false, "4.19.300": false, "5.8.0": false, "5.14.0-503.el9": false,
 		"": false, "5": false, "5.": false, "x.20": false, "5.x": false, "-1.99": false,
 	} {
-		if atLeast(release, oldestTelling) != want {
+		if atLeast(release, firstReportingKernel) != want {
 			t.Errorf("%q: %v", release, !want)
 		}
 	}

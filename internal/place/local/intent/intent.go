@@ -25,7 +25,7 @@ type Intent struct {
 	Mode     uint32
 	Mtime    int64
 	Arrived  int64 // modification time of the temporary, if the file cannot have Mtime (see transfer.KnownTime)
-	Beside   *Beside
+	Sidecar  *Sidecar
 }
 
 // Has returns the modification time that the written file has.
@@ -50,7 +50,7 @@ const Format = 2
 const (
 	intentDurable  = 1
 	intentReplaces = 2
-	intentBeside   = 4
+	intentSidecar  = 4
 	intentData     = 8
 	intentWas      = 16
 	intentAbove    = 32
@@ -64,10 +64,10 @@ func (in *Intent) flags() (f byte) {
 	}
 	set(in.Durable, intentDurable)
 	set(in.Replaces != nil, intentReplaces)
-	if b := in.Beside; b != nil {
-		set(true, intentBeside)
+	if b := in.Sidecar; b != nil {
+		set(true, intentSidecar)
 		set(b.Data != nil, intentData)
-		set(b.Was != nil, intentWas)
+		set(b.Before != nil, intentWas)
 		set(b.Above, intentAbove)
 	}
 	return f
@@ -99,11 +99,11 @@ func (in *Intent) Record() transfer.Intent {
 	}
 
 	if f&intentData != 0 {
-		b = putText(b, in.Beside.Data)
+		b = putText(b, in.Sidecar.Data)
 	}
 
 	if f&intentWas != 0 {
-		b = putText(b, in.Beside.Was)
+		b = putText(b, in.Sidecar.Before)
 	}
 	return transfer.Intent{Outcome: in.Outcome, Place: b}
 }
@@ -127,18 +127,18 @@ func Parse(rec transfer.Intent) (*Intent, error) {
 	}
 
 	switch {
-	case f&intentBeside != 0:
-		in.Beside = &Beside{Above: f&intentAbove != 0}
+	case f&intentSidecar != 0:
+		in.Sidecar = &Sidecar{Above: f&intentAbove != 0}
 	case f&(intentData|intentWas|intentAbove) != 0:
 		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is damaged", rec.Outcome.Path)
 	}
 
 	if f&intentData != 0 {
-		in.Beside.Data = append([]byte{}, r.Bytes(r.Uint())...)
+		in.Sidecar.Data = append([]byte{}, r.Bytes(r.Uint())...)
 	}
 
 	if f&intentWas != 0 {
-		in.Beside.Was = append([]byte{}, r.Bytes(r.Uint())...)
+		in.Sidecar.Before = append([]byte{}, r.Bytes(r.Uint())...)
 	}
 
 	if !r.Done() {
@@ -147,9 +147,9 @@ func Parse(rec transfer.Intent) (*Intent, error) {
 	return in, nil
 }
 
-// A Beside is the sidecar that an item is to have. Without Data the item is to have none.
-type Beside struct {
-	Data  []byte
-	Above bool   // it belongs to the directory that has the item, and applies to all its files
-	Was   []byte // the sidecar before, put back if the item does not get its name; nil: none
+// A Sidecar is the sidecar that an item is to have. Without Data the item is to have none.
+type Sidecar struct {
+	Data   []byte
+	Above  bool   // it belongs to the directory that has the item, and applies to all its files
+	Before []byte // the sidecar before, put back if the item does not get its name; nil: none
 }

@@ -13,8 +13,8 @@ func sampleIntents() []Intent {
 	id := disk.Identity{Dev: 1, Ino: 2, Size: 3, Mtime: 4, Ctime: 5}
 	all := []Intent{{}, {Name: "d/x", Final: "x (2)", Temp: ".ferry-x", Ino: 1 << 63, Dev: 7, DirIno: 8, DirDev: 1<<64 - 1, Size: 1 << 60, Sum: "xxh3:00",
 		Boot: "b", Durable: true, Replaces: &id, Mode: 0o644, Mtime: -9, Arrived: 11}}
-	for _, b := range []Beside{{}, {Data: []byte("x")}, {Data: []byte{}, Above: true, Was: []byte("y")}, {Was: []byte{}}} {
-		all = append(all, Intent{Temp: "t", Beside: &b})
+	for _, b := range []Sidecar{{}, {Data: []byte("x")}, {Data: []byte{}, Above: true, Before: []byte("y")}, {Before: []byte{}}} {
+		all = append(all, Intent{Temp: "t", Sidecar: &b})
 	}
 	return all
 }

@@ -27,11 +27,11 @@ func (c *commit) add(p *place.Pending) {
 	w.in.Outcome.NoTime = !transfer.KnownTime(p.Mtime)
 	c.work = append(c.work, w)
 	if part != nil {
-		w.in.Beside = part.Beside
+		w.in.Sidecar = part.Sidecar
 		w.place, w.dir = part.place, l.tree.open.hold(part.dir)
 		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = part.temp, part.ino, part.dev, part.Offset()
 		w.in.DirIno, w.in.DirDev = w.dir.ID().Ino, w.dir.ID().Dev
-		w.in.Mode = c.granted(w.dir, w.in.Mode)
+		w.in.Mode = c.grantedMode(w.dir, w.in.Mode)
 	}
 
 	if !w.failed() && part == nil {
@@ -62,7 +62,7 @@ func (c *commit) add(p *place.Pending) {
 	}
 
 	if w.early {
-		w.in.Beside = nil // no sidecar of it was ever written
+		w.in.Sidecar = nil // no sidecar of it was ever written
 	}
 
 	if w.early && part != nil {
@@ -82,12 +82,12 @@ func (c *commit) lookDir(w *work) {
 	}
 	defer d.Close()
 	if !w.l.tree.made(d) {
-		w.existed(d)
+		w.directoryExisted(d)
 	}
 }
 
-// granted returns the part of a mode that a new file in a directory gets when it is made with that mode.
-func (c *commit) granted(d *held, mode uint32) uint32 {
+// grantedMode returns the part of a mode that a new file in a directory gets when it is made with that mode.
+func (c *commit) grantedMode(d *sharedDir, mode uint32) uint32 {
 	if mode == disk.KeepMode {
 		return mode
 	}
@@ -102,7 +102,7 @@ func (c *commit) granted(d *held, mode uint32) uint32 {
 			c.l.fs.log.Warn("cannot read default access control list; the umask holds", "directory", d.Path(), "error", err)
 		}
 		if c.masks == nil {
-			c.masks = map[*held]uint32{}
+			c.masks = map[*sharedDir]uint32{}
 		}
 		c.masks[d] = mask
 	}
@@ -113,7 +113,7 @@ func (c *commit) granted(d *held, mode uint32) uint32 {
 // if its name must not be used. An item that replaces no file needs no check here, because the rename finds out whether
 // the name is free. An item with a sidecar is the exception: the sidecar gets its name before the file does.
 func (c *commit) look(w *work) {
-	b := w.in.Beside
+	b := w.in.Sidecar
 	if !w.l.rule.replaces() && (b == nil || b.Data == nil) && w.l.cfg.IfExists != transfer.IfExistsRename {
 		return
 	}

@@ -82,7 +82,7 @@ func (c *commit) joinOne(ctx context.Context, w *work) {
 		return
 	}
 	w.fail(err)
-	w.early, w.in.Beside = true, nil
+	w.early, w.in.Sidecar = true, nil
 	w.part.Close() // its temporary goes once its outcome is recorded
 }
 
@@ -126,7 +126,7 @@ func (w *work) join(ctx context.Context) error {
 	case st.Type != disk.TypeFile:
 		return notReplaceable(w.place)
 	}
-	if err := l.rule.fits(w.dir.Dir, w.place, w.in.Beside); err != nil {
+	if err := l.rule.fits(w.dir.Dir, w.place, w.in.Sidecar); err != nil {
 		return err
 	}
 
@@ -166,7 +166,7 @@ func (w *work) join(ctx context.Context) error {
 // joined returns a new temporary with the bytes of the base and the arrived bytes, and its digest.
 func (w *work) joined(ctx context.Context, base disk.File, st *disk.Stat) (whole *Partial, sum string, err error) {
 	l := w.l
-	temp := l.temps.joined(w.in.Outcome.Item)
+	temp := l.temps.joinedName(w.in.Outcome.Item)
 	if err := l.temps.unlink(w.dir.Dir, temp); err != nil { // of an earlier attempt
 		return nil, "", err
 	}
@@ -221,7 +221,7 @@ func (w *work) copyBoth(ctx context.Context, whole *Partial, base disk.File, siz
 	if err != nil {
 		return "", err
 	}
-	if err := whole.copyOf(ctx, w.part.f, w.part.Offset(), both{all, came}); errors.Is(err, errBaseChanged) {
+	if err := whole.copyOf(ctx, w.part.f, w.part.Offset(), doubleHash{all, came}); errors.Is(err, errBaseChanged) {
 		return "", again(w.part.item, w.part.changed())
 	} else if err != nil {
 		return "", err
@@ -233,17 +233,17 @@ func (w *work) copyBoth(ctx context.Context, whole *Partial, base disk.File, siz
 	return method + ":" + hex.EncodeToString(all.Sum(nil)), nil
 }
 
-// both keeps the digest of the joined file and the digest of the arrived bytes.
-type both struct{ all, came hash.Hash }
+// doubleHash keeps the digest of the joined file and the digest of the arrived bytes.
+type doubleHash struct{ all, came hash.Hash }
 
-func (b both) Write(p []byte) (int, error) {
+func (b doubleHash) Write(p []byte) (int, error) {
 	b.all.Write(p)
 	return b.came.Write(p)
 }
 
-// alone keeps other renames of this agent out from between the look at a base and the
+// lockRenames keeps other renames of this agent out from between the look at a base and the
 // rename that replaces it.
-func (f *Target) alone(appends bool) (done func()) {
+func (f *Target) lockRenames(appends bool) (done func()) {
 	names := &f.renaming
 	if appends {
 		names.Lock()
@@ -271,8 +271,8 @@ func unlinked(c *commit, was *disk.Identity) {
 	}
 }
 
-// based checks, just before the rename, that the replaced file is the copied one.
-func (w *work) based() {
+// checkBase checks, just before the rename, that the replaced file is the copied one.
+func (w *work) checkBase() {
 	if !w.l.rule.appends() {
 		return
 	}

@@ -53,7 +53,7 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 		c.add(&group[i])
 	}
 
-	c.refuseDoubles()
+	c.refuseDuplicates()
 	if c.short != nil {
 		return nil, c.short
 	}
@@ -71,7 +71,7 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 	if c.short != nil {
 		return nil, c.short
 	}
-	if err := c.secure(); err != nil {
+	if err := c.syncTemporaries(); err != nil {
 		c.discard()
 		return nil, &place.SyncError{Items: c.files(), Err: err}
 	}
@@ -79,13 +79,13 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 		if err := c.againTogether(); err != nil {
 			return nil, err
 		}
-		clear(c.looks)
+		clear(c.pathChecks)
 		if err := c.checkSet(); err != nil { // once more: the syncs may have taken minutes
 			return nil, err
 		}
 	}
 	c.failTogether()
-	clear(c.looks) // they are looked up once more when the names are durable
+	clear(c.pathChecks) // they are looked up once more when the names are durable
 
 	if intents := c.intents(); len(intents) > 0 {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
@@ -113,7 +113,7 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 		}
 	}
 
-	c.settleBeside()
+	c.settleSidecars()
 	c.makeDirs()
 	failpoint.Hit("commit.before_dirsync")
 	err := c.syncNames()
@@ -125,7 +125,7 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 			}
 		}
 	}
-	clear(c.looks) // directories are looked up last: the earlier checks of names used the handles, wherever the directories are
+	clear(c.pathChecks) // directories are looked up last: the earlier checks of names used the handles, wherever the directories are
 	for _, w := range c.work {
 		if w.named() && !w.over() && w.dir != nil {
 			c.lookUp(w)

@@ -46,7 +46,7 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 
 // createIn makes the temporary in an open directory. On success the partial
 // owns the caller's reference to it.
-func (l *Landing) createIn(d *held, p disk.Location, item uint64, size, allocated int64) (*Partial, error) {
+func (l *Landing) createIn(d *sharedDir, p disk.Location, item uint64, size, allocated int64) (*Partial, error) {
 	if err := l.rights.landIn(d.Dir, p.Base()); err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 	return part, nil
 }
 
-func (l *Landing) reopenIn(d *held, p disk.Location, item uint64, at int64, size, allocated int64) (*Partial, error) {
+func (l *Landing) reopenIn(d *sharedDir, p disk.Location, item uint64, at int64, size, allocated int64) (*Partial, error) {
 	err := l.rights.landIn(d.Dir, p.Base())
 	if err == nil {
 		err = l.rule.checkFree(d.Dir, p, newest, -1)
@@ -134,8 +134,8 @@ func (l *Landing) reopenIn(d *held, p disk.Location, item uint64, at int64, size
 		return nil, disk.TargetError(transfer.Path(p.Path), err)
 	}
 
-	h := heir{l, d, p, item, at, size, allocated}
-	if part, err := h.succeed(); transfer.KindOf(err).Waits() {
+	h := takeover{l, d, p, item, at, size, allocated}
+	if part, err := h.resume(); transfer.KindOf(err).Waits() {
 		return nil, err
 	} else if err != nil {
 		return nil, l.waits.doubtful(p, err)

@@ -17,14 +17,14 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 		return nil
 	}
 
-	b := &intent.Beside{}
+	b := &intent.Sidecar{}
 	if !f.Records.IsZero() {
 		if b.Data, err = sidecarOf(f); err != nil {
 			return err
 		}
 	}
 
-	p.Beside = b
+	p.Sidecar = b
 	if !p.l.library() || b.Data == nil {
 		return nil
 	}
@@ -39,8 +39,8 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 		return nil
 	}
 
-	p.Beside = &intent.Beside{} // the library's sidecar applies to the new member as well
-	if theirs, its := differ(known, f, text); theirs != its {
+	p.Sidecar = &intent.Sidecar{} // the library's sidecar applies to the new member as well
+	if theirs, its := differingAttributes(known, f, text); theirs != its {
 		d, _ := record.At(p.l.cfg.Dest) // it was parsed before
 		d.Member, d.Attributes = "", record.Attributes{}
 		return transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", d, theirs, p.path(), its).
@@ -57,9 +57,9 @@ func sidecarOf(f *transfer.Form) ([]byte, error) {
 	return record.Sidecar{Attributes: a, Encoding: f.Encoding}.Encode()
 }
 
-// differ returns the attributes of a library's members that differ from a file's, and the file's attributes in their
+// differingAttributes returns the attributes of a library's members that differ from a file's, and the file's attributes in their
 // place. Both are empty if they agree. A file of bytes has no code page.
-func differ(library, f *transfer.Form, text bool) (theirs, its string) {
+func differingAttributes(library, f *transfer.Form, text bool) (theirs, its string) {
 	if f.Records != library.Records {
 		return recordsText(library.Records), recordsText(f.Records)
 	}

@@ -10,25 +10,25 @@ import (
 // use.
 const cachedDirs = 64
 
-// A held directory is open and shared. Its handle stays on the same directory, even if its path leads elsewhere by now.
-type held struct {
+// A sharedDir directory is open and shared. Its handle stays on the same directory, even if its path leads elsewhere by now.
+type sharedDir struct {
 	*disk.Dir
-	refs int
-	seen bool          // whether the commit has checked that its file system can be watched
-	eye  *watch        // of its file system; nil: it cannot be
-	elem *list.Element // in the cache's list of unused ones; nil while in use
+	refs  int
+	seen  bool          // whether the commit has checked that its file system can be watched
+	watch *watch        // of its file system; nil: it cannot be
+	elem  *list.Element // in the cache's list of unused ones; nil while in use
 }
 
 // A dirCache keeps directory handles by path: those in use and the most recently used ones.
 type dirCache struct {
-	spare  *disk.Lending // of those that are not in use
-	mu     sync.Mutex
-	dirs   map[string]*held
-	unused list.List // of *held, latest first
+	optional *disk.OptionalFiles // of those that are not in use
+	mu       sync.Mutex
+	dirs     map[string]*sharedDir
+	unused   list.List // of *held, latest first
 }
 
 // get returns the cached directory of a path, now in use, or nil if there is none.
-func (c *dirCache) get(path string) *held {
+func (c *dirCache) get(path string) *sharedDir {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.dirs[path]
@@ -38,17 +38,17 @@ func (c *dirCache) get(path string) *held {
 	return h
 }
 
-func (c *dirCache) take(h *held) {
+func (c *dirCache) take(h *sharedDir) {
 	if h.elem != nil {
 		c.unused.Remove(h.elem)
 		h.elem = nil
-		c.spare.Give()
+		c.optional.Give()
 	}
 	h.refs++
 }
 
 // put adds a directory in use. If another goroutine added its handle first, put returns that handle.
-func (c *dirCache) put(d *disk.Dir) *held {
+func (c *dirCache) put(d *disk.Dir) *sharedDir {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h := c.dirs[d.Path()]; h != nil {
@@ -57,9 +57,9 @@ func (c *dirCache) put(d *disk.Dir) *held {
 		return h
 	}
 
-	h := &held{Dir: d, refs: 1}
+	h := &sharedDir{Dir: d, refs: 1}
 	if c.dirs == nil {
-		c.dirs = map[string]*held{}
+		c.dirs = map[string]*sharedDir{}
 	}
 
 	c.dirs[d.Path()] = h
@@ -67,14 +67,14 @@ func (c *dirCache) put(d *disk.Dir) *held {
 }
 
 // hold adds a reference to a directory in use.
-func (c *dirCache) hold(h *held) *held {
+func (c *dirCache) hold(h *sharedDir) *sharedDir {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.take(h)
 	return h
 }
 
-func (c *dirCache) release(h *held) {
+func (c *dirCache) release(h *sharedDir) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.refs--
@@ -87,7 +87,7 @@ func (c *dirCache) release(h *held) {
 		return
 	}
 
-	if !c.spare.Take() {
+	if !c.optional.Take() {
 		delete(c.dirs, h.Path())
 		h.Close()
 		return
@@ -95,19 +95,19 @@ func (c *dirCache) release(h *held) {
 
 	h.elem = c.unused.PushFront(h)
 	if c.unused.Len() > cachedDirs {
-		c.drop(c.unused.Back().Value.(*held))
+		c.drop(c.unused.Back().Value.(*sharedDir))
 	}
 }
 
-func (c *dirCache) drop(h *held) {
+func (c *dirCache) drop(h *sharedDir) {
 	delete(c.dirs, h.Path())
 	c.unused.Remove(h.elem)
-	c.spare.Give()
+	c.optional.Give()
 	h.Close()
 }
 
 // forget makes the next get open the directory again.
-func (c *dirCache) forget(h *held) {
+func (c *dirCache) forget(h *sharedDir) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dirs[h.Path()] != h {
@@ -136,6 +136,6 @@ func (c *dirCache) forgetAll() {
 
 func (c *dirCache) closeUnused() {
 	for c.unused.Len() > 0 {
-		c.drop(c.unused.Back().Value.(*held))
+		c.drop(c.unused.Back().Value.(*sharedDir))
 	}
 }

@@ -35,8 +35,8 @@ type goal struct {
 }
 
 // dir is through for a directory with changing entries.
-func (t *dirTree) dir(p disk.Location, to *goal) (*held, error) {
-	h, err := t.through(p, to)
+func (t *dirTree) dir(p disk.Location, to *goal) (*sharedDir, error) {
+	h, err := t.openOrMake(p, to)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +47,9 @@ func (t *dirTree) dir(p disk.Location, to *goal) (*held, error) {
 	return h, nil
 }
 
-// through opens a directory of the host, from the cache if possible. to is an item that lands in the directory or is the
+// openOrMake opens a directory of the host, from the cache if possible. to is an item that lands in the directory or is the
 // directory; then through makes the directory and its missing parents. With a nil goal it makes nothing.
-func (t *dirTree) through(p disk.Location, to *goal) (*held, error) {
+func (t *dirTree) openOrMake(p disk.Location, to *goal) (*sharedDir, error) {
 	if h := t.open.get(p.Path); h != nil {
 		return h, nil
 	}
@@ -84,7 +84,7 @@ func (t *dirTree) through(p disk.Location, to *goal) (*held, error) {
 
 // makeDir makes one directory for an item that lands in it or is it. It records that the directory and its parent must
 // be synced.
-func (t *dirTree) makeDir(up *held, p, goal disk.Location) (*disk.Dir, error) {
+func (t *dirTree) makeDir(up *sharedDir, p, goal disk.Location) (*disk.Dir, error) {
 	name := p.Base()
 	if t.fs.roots.IsState(up.Dir, name) {
 		return nil, disk.StateError(p.Path)
@@ -176,10 +176,10 @@ func (t *dirTree) touch(p disk.Location) {
 	}
 }
 
-// stands returns nil if a directory's path leads to it; otherwise the transfer opens every directory again at its next
-// use. See disk.Roots.Stands for the error.
-func (t *dirTree) stands(h *held) error {
-	err := t.fs.roots.Stands(h.Dir)
+// checkPath returns nil if a directory's path leads to it; otherwise the transfer opens every directory again at its next
+// use. See disk.Roots.CheckPath for the error.
+func (t *dirTree) checkPath(h *sharedDir) error {
+	err := t.fs.roots.CheckPath(h.Dir)
 	if err != nil {
 		t.open.forgetAll()
 	}
@@ -192,7 +192,7 @@ func (t *dirTree) spelled(p disk.Location, base string) error {
 		return nil
 	}
 
-	up, err := t.through(p.Parent(), &goal{p, base})
+	up, err := t.openOrMake(p.Parent(), &goal{p, base})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (c *commit) discard() {
 			continue
 		}
 		w.part.Close()
-		c.l.sidecars.dropAside(w)
+		c.l.sidecars.removeTemp(w)
 		c.removeTemp(w)
 	}
 }

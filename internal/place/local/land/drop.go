@@ -24,7 +24,7 @@ func (l *Landing) Drop(item uint64, name transfer.Path) error {
 		defer l.tree.open.release(d)
 		err = l.temps.drop(d.Dir, item)
 		if l.rule.appends() {
-			err = errors.Join(err, l.temps.unlink(d.Dir, l.temps.joined(item)))
+			err = errors.Join(err, l.temps.unlink(d.Dir, l.temps.joinedName(item)))
 		}
 	}
 	if err != nil {

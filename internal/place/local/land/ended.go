@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An ended group holds the outcomes and changes that are to be recorded.
-type ended struct {
+// A groupResult group holds the outcomes and changes that are to be recorded.
+type groupResult struct {
 	outs    []transfer.Outcome
 	decided []*work // the items of outs
 	waiting []*work
@@ -18,14 +18,14 @@ type ended struct {
 	why     error // the error of the first waiting item
 }
 
-// ends sorts a group. If names could not be made durable, only failures and items that begin again are recorded.
-func (c *commit) ends(syncErr error) (e ended) {
+// sortResults sorts a group. If names could not be made durable, only failures and items that begin again are recorded.
+func (c *commit) sortResults(syncErr error) (e groupResult) {
 	e.why = syncErr
 	for _, w := range c.work {
 		switch {
-		case w.again != nil && w.wait == nil && (syncErr == nil || !w.back):
+		case w.again != nil && w.wait == nil && (syncErr == nil || !w.sidecarRestored):
 			e.again = append(e.again, w)
-		case w.wait == nil && w.again == nil && (syncErr == nil || w.failed() && !w.back):
+		case w.wait == nil && w.again == nil && (syncErr == nil || w.failed() && !w.sidecarRestored):
 			e.outs, e.decided = append(e.outs, w.in.Outcome), append(e.decided, w)
 		default:
 			e.waiting = append(e.waiting, w)
@@ -40,7 +40,7 @@ func (c *commit) ends(syncErr error) (e ended) {
 // record passes the outcomes to the journal, and then the items that begin again. Only after that it removes
 // temporaries.
 func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
-	e := c.ends(syncErr)
+	e := c.sortResults(syncErr)
 	if len(e.outs) > 0 {
 		if err := c.l.cfg.Journal.Committed(e.outs); err != nil {
 			c.l.renames.leaveUnnamed(c.work)
@@ -69,7 +69,7 @@ func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 
 	for _, w := range c.work {
 		if w.wait == nil {
-			c.l.sidecars.dropAside(w)
+			c.l.sidecars.removeTemp(w)
 		}
 	}
 

@@ -11,13 +11,13 @@ import (
 
 // A commit is the state of one group during Commit.
 type commit struct {
-	l     *Landing
-	work  []*work
-	lists map[*held]*disk.Listing // of directories that fold case; nil for one that does not
-	looks map[*held]error         // results of stands for each directory
-	masks map[*held]uint32        // the permission bits that each directory leaves to new files
-	names map[disk.Entry]bool     // that items of the group are to get, where each takes a free one
-	short error                   // the missing resource of the host; the group must wait for it
+	l          *Landing
+	work       []*work
+	lists      map[*sharedDir]*disk.Listing // of directories that fold case; nil for one that does not
+	pathChecks map[*sharedDir]error         // results of stands for each directory
+	masks      map[*sharedDir]uint32        // the permission bits that each directory leaves to new files
+	names      map[disk.Entry]bool          // that items of the group are to get, where each takes a free one
+	short      error                        // the missing resource of the host; the group must wait for it
 
 	together bool // none gets its name before the others can have theirs
 }
@@ -33,23 +33,23 @@ const (
 
 // A work is one item of a group.
 type work struct {
-	l       *Landing // of its destination
-	in      intent.Intent
-	place   disk.Location
-	part    *Partial         // nil for a directory and a failed item
-	data    *Partial         // the arrived bytes, if part is the joined temporary
-	dir     *held            // that holds the file; or the directory that is the item
-	name    naming           // how far it is with its final name
-	early   bool             // failed before Committing
-	earlier bool             // an earlier attempt may have made it, or its sidecar
-	aside   bool             // its sidecar is written under a temporary name
-	beside  bool             // its sidecar has its name
-	before  []byte           // the replaced sidecar; nil: none
-	back    bool             // the replaced sidecar is back
-	timed   bool             // its temporary has the final modification time
-	mark    *transfer.FileID // of its temporary; nil: none is kept
-	wait    error            // it stays COMMITTING
-	again   *transfer.Error  // it begins again
+	l               *Landing // of its destination
+	in              intent.Intent
+	place           disk.Location
+	part            *Partial         // nil for a directory and a failed item
+	data            *Partial         // the arrived bytes, if part is the joined temporary
+	dir             *sharedDir       // that holds the file; or the directory that is the item
+	name            naming           // how far it is with its final name
+	early           bool             // failed before Committing
+	earlier         bool             // an earlier attempt may have made it, or its sidecar
+	sidecarWritten  bool             // its sidecar is written under a temporary name
+	sidecarNamed    bool             // its sidecar has its name
+	oldSidecar      []byte           // the replaced sidecar; nil: none
+	sidecarRestored bool             // the replaced sidecar is back
+	hasFinalTime    bool             // its temporary has the final modification time
+	mark            *transfer.FileID // of its temporary; nil: none is kept
+	wait            error            // it stays COMMITTING
+	again           *transfer.Error  // it begins again
 }
 
 // named reports whether an item has its final name.
@@ -63,20 +63,20 @@ func (w *work) isDir() bool { return w.in.Outcome.Type == transfer.ItemDir }
 
 func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 
-// existed records that another program, or another transfer, has made the directory of an item.
-func (w *work) existed(d *disk.Dir) {
+// directoryExisted records that another program, or another transfer, has made the directory of an item.
+func (w *work) directoryExisted(d *disk.Dir) {
 	w.in.Replaces, w.in.Outcome.NoTime, w.in.Outcome.Existed = &disk.Identity{Ino: d.ID().Ino, Dev: d.ID().Dev}, false, true
 }
 
 // movedAway fails an item that has its name in a directory that has moved, or had moved for a time.
 func (w *work) movedAway(why *disk.MovedError) {
 	w.in.Outcome.Taken, w.in.Outcome.Note = transfer.NotTaken, ""
-	w.fail(why.Away(w.in.Outcome.Path))
+	w.fail(why.NameLost(w.in.Outcome.Path))
 }
 
 // written reports whether a Stat is that of the written file.
 func (w *work) written(st *disk.Stat) bool {
-	return st.Type == disk.TypeFile && st.Ino == w.in.Ino && st.Dev == w.in.Dev && st.Size == w.in.Size && (!w.timed || st.Mtime == w.in.Mtime)
+	return st.Type == disk.TypeFile && st.Ino == w.in.Ino && st.Dev == w.in.Dev && st.Size == w.in.Size && (!w.hasFinalTime || st.Mtime == w.in.Mtime)
 }
 
 // replaces reports whether a file may replace another one. An appended item may replace only the file that it begins

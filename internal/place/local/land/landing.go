@@ -37,7 +37,7 @@ type shared struct {
 // newShared returns the common state of a transfer's landings.
 func newShared(f *Target, cfg place.LandConfig) *shared {
 	l := &shared{fs: f, disk: f.disk,
-		tree: dirTree{fs: f, durable: cfg.Durable, may: cfg.May, earlier: cfg.Made, open: dirCache{spare: f.spare}, dirty: map[string]bool{}, own: map[disk.DirID]bool{}},
+		tree: dirTree{fs: f, durable: cfg.Durable, may: cfg.May, earlier: cfg.Made, open: dirCache{optional: f.optional}, dirty: map[string]bool{}, own: map[disk.DirID]bool{}},
 		temps: temps{disk: f.disk, log: f.log, of: cfg.Transfer, incarnation: f.cfg.Incarnation, generation: cfg.Generation, older: cfg.Older,
 			prefix: disk.TempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)},
 		waits:   waits{fs: f, of: cfg.Transfer, patience: cfg.Patience},

@@ -33,7 +33,7 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 		return target, disk.TargetError(transfer.Path(p.Path), err)
 	}
 
-	d, err := l.tree.through(p.Parent(), nil)
+	d, err := l.tree.openOrMake(p.Parent(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return target, l.fs.checkAbove(p)
 	}

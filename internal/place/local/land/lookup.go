@@ -11,13 +11,13 @@ import (
 
 // lookUp checks that the path of an item's directory leads to it. It looks up a directory once for the whole group.
 func (c *commit) lookUp(w *work) {
-	err, known := c.looks[w.dir]
+	err, known := c.pathChecks[w.dir]
 	if !known {
-		err = c.l.tree.stands(w.dir)
-		if c.looks == nil {
-			c.looks = map[*held]error{}
+		err = c.l.tree.checkPath(w.dir)
+		if c.pathChecks == nil {
+			c.pathChecks = map[*sharedDir]error{}
 		}
-		c.looks[w.dir] = err
+		c.pathChecks[w.dir] = err
 	}
 
 	var moved *disk.MovedError
@@ -31,13 +31,13 @@ func (c *commit) lookUp(w *work) {
 		w.again = moved.NotYet()
 	}
 	if err == nil && !w.named() {
-		c.holdAgainst(w)
+		c.recheckRights(w)
 	}
 }
 
-// holdAgainst fails an item that is about to get its name if it may no longer land there. The caller has just checked
+// recheckRights fails an item that is about to get its name if it may no longer land there. The caller has just checked
 // that the directory is where it was when it was opened.
-func (c *commit) holdAgainst(w *work) {
+func (c *commit) recheckRights(w *work) {
 	err := w.l.rights.landAs(path.Join(w.dir.Real(), w.place.Base()))
 	switch {
 	case transfer.KindOf(err) == transfer.KindDenied:

@@ -25,7 +25,7 @@ func (c *commit) makeDirs() {
 		if !w.isDir() || w.over() || w.in.Replaces != nil {
 			continue
 		}
-		if err := c.l.fs.setMeta(w.dir.Dir, ".", nil, c.granted(w.dir, w.in.Mode), w.in.Mtime); err != nil {
+		if err := c.l.fs.setMeta(w.dir.Dir, ".", nil, c.grantedMode(w.dir, w.in.Mode), w.in.Mtime); err != nil {
 			c.dirError(w, err)
 			continue
 		}
@@ -40,7 +40,7 @@ func (c *commit) makeOne(w *work) error {
 	if err := l.fs.roots.PermittedAt(l.cfg.May, transfer.AuthDest, w.place); err != nil {
 		return err
 	}
-	d, err := l.tree.through(w.place, l.goal(w.place))
+	d, err := l.tree.openOrMake(w.place, l.goal(w.place))
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (c *commit) makeOne(w *work) error {
 		return err
 	}
 	if !w.earlier && w.in.Replaces == nil && !l.tree.made(d.Dir) { // it was made after lookDir
-		w.existed(d.Dir)
+		w.directoryExisted(d.Dir)
 	}
 	w.name = nameGiven
 	return nil

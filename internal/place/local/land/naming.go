@@ -23,7 +23,7 @@ func (c *commit) rename(w *work) {
 
 	err := c.l.sidecars.set(w)
 	if err != nil {
-		if besideFails(err) {
+		if failsWithoutSidecar(err) {
 			w.fail(disk.TargetError(w.in.Outcome.Path, err))
 		} else {
 			w.wait = disk.TargetError(w.in.Outcome.Path, err)
@@ -31,19 +31,19 @@ func (c *commit) rename(w *work) {
 		return
 	}
 
-	if w.temporary(); w.over() {
+	if w.checkTemporary(); w.over() {
 		return
 	}
 
-	defer w.l.fs.alone(w.l.rule.appends())()
-	if w.based(); w.over() {
+	defer w.l.fs.lockRenames(w.l.rule.appends())()
+	if w.checkBase(); w.over() {
 		return
 	}
 
 	c.l.renames.begin(w)
 	err = w.l.renames.rename(w.dir.Dir, w.in.Temp, w.place.Base(), w.replaces())
 	if err == nil {
-		w.landed()
+		w.checkLanded()
 		unlinked(c, w.in.Replaces)
 		return
 	}
@@ -61,7 +61,7 @@ func (c *commit) rename(w *work) {
 	case errors.Is(err, fs.ErrExist):
 		w.fail(w.l.rule.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
-		w.again = meddled(w.in.Outcome.Path)
+		w.again = changedByOther(w.in.Outcome.Path)
 	case w.l.waits.obstructed(w.in.Outcome.Path, err) != nil:
 		w.wait = w.l.waits.obstructed(w.in.Outcome.Path, err)
 	case disk.Refused(err), disk.IsBusy(err):
@@ -71,22 +71,22 @@ func (c *commit) rename(w *work) {
 	}
 }
 
-// temporary checks, just before the rename, that the temporary's name leads to the written file, unchanged since its
+// checkTemporary checks, just before the rename, that the temporary's name leads to the written file, unchanged since its
 // sync. Only the modification time reveals other bytes of the same length.
-func (w *work) temporary() {
+func (w *work) checkTemporary() {
 	st, err := w.dir.Lstat(w.in.Temp)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !w.written(&st):
-		w.again = meddled(w.in.Outcome.Path)
+		w.again = changedByOther(w.in.Outcome.Path)
 	case err != nil:
 		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	}
 }
 
-// landed checks the file at a name after the rename. If another program's file has the name, it stays: that program may
+// checkLanded checks the file at a name after the rename. If another program's file has the name, it stays: that program may
 // have replaced the temporary before the rename or the file after it, and landed cannot tell the two cases apart. If
 // the name is free again, another program has taken the renamed file.
-func (w *work) landed() {
+func (w *work) checkLanded() {
 	st, err := w.dir.Lstat(w.place.Base())
 	switch {
 	case err == nil && w.written(&st):

@@ -24,20 +24,20 @@ func (b obstacle) like(other obstacle) bool {
 	return b.of == other.of && b.device == other.device && (b.path == "") == (other.path == "")
 }
 
-// met holds the times of the first and the last meeting with an obstacle.
-type met struct{ first, last time.Time }
+// meetings holds the times of the first and the last meeting with an obstacle.
+type meetings struct{ first, last time.Time }
 
 // Times of obstacles.
 const (
-	obstaclePatience = 10 * time.Minute // where LandConfig has none
-	obstacleForgot   = 20 * time.Minute // after it was last met: a waiting transfer tries again within seconds
+	obstaclePatience       = 10 * time.Minute // where LandConfig has none
+	obstacleForgottenAfter = 20 * time.Minute // after it was last met: a waiting transfer tries again within seconds
 )
 
 // obstacles holds the obstacles that transfers have met. An obstacle stays until it disappears or until no transfer has
 // met it for a long time.
 type obstacles struct {
 	mu  sync.Mutex
-	met map[obstacle]met
+	met map[obstacle]meetings
 }
 
 // lasts records that an obstacle was met. It reports whether the obstacle, or one like it, has lasted longer than
@@ -46,14 +46,14 @@ func (o *obstacles) lasts(b obstacle, now time.Time, patience time.Duration) boo
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	is, known := o.met[b]
-	if !known || now.Sub(is.last) > obstacleForgot {
+	if !known || now.Sub(is.last) > obstacleForgottenAfter {
 		is.first = now
 	}
 	is.last = now
 	first := is.first
 	for other, m := range o.met {
 		switch {
-		case now.Sub(m.last) > obstacleForgot:
+		case now.Sub(m.last) > obstacleForgottenAfter:
 			delete(o.met, other)
 		case other.like(b) && m.first.Before(first):
 			first = m.first
@@ -61,7 +61,7 @@ func (o *obstacles) lasts(b obstacle, now time.Time, patience time.Duration) boo
 	}
 	over := now.Sub(first) >= patience
 	if o.met == nil {
-		o.met = map[obstacle]met{}
+		o.met = map[obstacle]meetings{}
 	}
 	if known || !over { // of many files that fail at once, none is kept
 		o.met[b] = is
@@ -141,6 +141,6 @@ func deviceOf(roots *disk.Roots, p transfer.Path) uint64 {
 }
 
 // writable records that the file system of a directory accepts writes.
-func (s *waits) writable(d *held) {
+func (s *waits) writable(d *sharedDir) {
 	s.fs.obstacles.gone(obstacle{of: s.of, device: d.ID().Dev})
 }

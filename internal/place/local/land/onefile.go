@@ -25,9 +25,9 @@ func oneFile(p, first transfer.Path) *transfer.Error {
 	return disk.Wrap(transfer.KindExists, nil, hint, "two items of this transfer have one destination file: %s is %s", p, first)
 }
 
-// refuseDoubles fails a file that would get the name of another one in its group. Where existing files
+// refuseDuplicates fails a file that would get the name of another one in its group. Where existing files
 // stay, the rename decides.
-func (c *commit) refuseDoubles() {
+func (c *commit) refuseDuplicates() {
 	given := make(map[disk.Entry]*work, len(c.work))
 	for _, w := range c.work {
 		if w.failed() || w.isDir() || w.l.rule.skips() {
@@ -40,7 +40,7 @@ func (c *commit) refuseDoubles() {
 			continue
 		}
 		w.fail(oneFile(w.in.Outcome.Path, first.in.Outcome.Path))
-		w.early, w.in.Beside = true, nil
+		w.early, w.in.Sidecar = true, nil
 		w.part.Close()
 	}
 }

@@ -24,27 +24,27 @@ var zeros [256 << 10]byte
 // A Partial is an item's temporary file. One goroutine writes; Sync and ReadAt
 // may run beside it.
 type Partial struct {
-	l      *Landing
-	f      disk.File
-	dir    *held
-	place  disk.Location
-	temp   string
-	item   uint64
-	sparse bool
-	ino    uint64
-	dev    uint64
-	Beside *intent.Beside // the sidecar that the item is to have; see Describe
-	watch  *watch         // of its file system, begun before the file was made; nil: none
+	l       *Landing
+	f       disk.File
+	dir     *sharedDir
+	place   disk.Location
+	temp    string
+	item    uint64
+	sparse  bool
+	ino     uint64
+	dev     uint64
+	Sidecar *intent.Sidecar // the sidecar that the item is to have; see Describe
+	watch   *watch          // of its file system, begun before the file was made; nil: none
 
-	mu       sync.Mutex
-	offset   int64 // everything below it is written; the file is no shorter
-	reserved int64 // space is reserved up to here
-	named    bool  // its name is durable
-	poison   error
-	closed   bool
+	mu        sync.Mutex
+	offset    int64 // everything below it is written; the file is no shorter
+	reserved  int64 // space is reserved up to here
+	named     bool  // its name is durable
+	permanent error
+	closed    bool
 }
 
-func (l *Landing) newPartial(f disk.File, d *held, p disk.Location, temp string, item uint64, size, allocated int64) (*Partial, error) {
+func (l *Landing) newPartial(f disk.File, d *sharedDir, p disk.Location, temp string, item uint64, size, allocated int64) (*Partial, error) {
 	st, err := l.disk.Stat(f)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (p *Partial) resumeAt(at int64) error {
 		return err
 	}
 
-	if st.Type != disk.TypeFile || st.Nlink != 1 || !st.Mine() {
+	if st.Type != disk.TypeFile || st.Nlink != 1 || !st.MayBeOwn() {
 		return errors.New("it is not a file that this agent made")
 	}
 
@@ -128,21 +128,21 @@ func (p *Partial) noSpace(need int64, err error) error {
 	return disk.Wrap(transfer.KindNoSpace, err, disk.SpaceHint, "%s needs %d bytes, %d are free", p.path(), need, free)
 }
 
-// usable returns nil unless the partial is closed or poisoned. The lock is held.
+// usable returns nil unless the partial is closed or has failed permanently. The lock is held.
 func (p *Partial) usable() error {
 	if p.closed {
 		return os.ErrClosed
 	}
-	return p.poison
+	return p.permanent
 }
 
-// poisoned marks the file as untrustworthy. After a failed write or sync its contents are unknown, and a later
+// failPermanently marks the file as untrustworthy. After a failed write or sync its contents are unknown, and a later
 // successful sync proves nothing.
-func (p *Partial) poisoned(err error) error {
+func (p *Partial) failPermanently(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.poison == nil {
-		p.poison = err
+	if p.permanent == nil {
+		p.permanent = err
 	}
 	return err
 }
@@ -155,7 +155,7 @@ func (p *Partial) Write(b []byte) error {
 	off, err := p.offset, p.usable()
 	p.mu.Unlock()
 	if err == nil {
-		err = p.uncut(off)
+		err = p.checkLength(off)
 	}
 	if err != nil {
 		return err
@@ -174,26 +174,26 @@ func (p *Partial) Write(b []byte) error {
 	return nil
 }
 
-// uncut checks that the file still has the length that has been written. After a truncation by another program, a write
+// checkLength checks that the file still has the length that has been written. After a truncation by another program, a write
 // would extend the file and leave zeros in it.
-func (p *Partial) uncut(off int64) error {
+func (p *Partial) checkLength(off int64) error {
 	if off == 0 {
 		return nil
 	}
 	st, err := p.l.disk.Stat(p.f)
 	if err != nil {
-		return p.poisoned(disk.TargetError(p.path(), err))
+		return p.failPermanently(disk.TargetError(p.path(), err))
 	}
 	if st.Size < off {
-		return p.poisoned(again(p.item, p.changed()))
+		return p.failPermanently(again(p.item, p.changed()))
 	}
 	return nil
 }
 
 // changed returns the reason why an item begins again: another program changed its temporary.
-func (p *Partial) changed() *transfer.Error { return meddled(p.path()) }
+func (p *Partial) changed() *transfer.Error { return changedByOther(p.path()) }
 
-func meddled(p transfer.Path) *transfer.Error {
+func changedByOther(p transfer.Path) *transfer.Error {
 	return disk.Wrap(transfer.KindUnwritable, nil, "find the program that changes it",
 		"the temporary file of %s was cut, replaced or removed by another program", p)
 }
@@ -207,9 +207,9 @@ func (p *Partial) writeAt(b []byte, off int64) error {
 		case err != nil && disk.IsNoSpace(err):
 			return p.noSpace(int64(len(b)-done), err)
 		case err != nil:
-			return p.poisoned(p.l.waits.landError(p.path(), err))
+			return p.failPermanently(p.l.waits.landError(p.path(), err))
 		case n <= 0:
-			return p.poisoned(disk.Wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
+			return p.failPermanently(disk.Wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
 		}
 	}
 	return nil
@@ -254,7 +254,7 @@ func (p *Partial) extend(to int64) error {
 		if disk.IsNoSpace(err) {
 			return p.noSpace(to-p.Offset(), err)
 		}
-		return p.poisoned(disk.TargetError(p.path(), err))
+		return p.failPermanently(disk.TargetError(p.path(), err))
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (p *Partial) Skip(n int64) error {
 	to, err := p.offset+n, p.usable()
 	p.mu.Unlock()
 	if err == nil {
-		err = p.uncut(to - n)
+		err = p.checkLength(to - n)
 	}
 	if err != nil || n == 0 {
 		return err
@@ -300,27 +300,27 @@ func (p *Partial) ReadAt(b []byte, off int64) (int, error) { return p.l.disk.Rea
 
 // Sync makes the written bytes and the temporary's name durable. With durability process it only checks that the
 // directory's path still leads to it. If the path leads elsewhere, the error is an *AgainError, or one that waits while
-// that cannot be known. Any other failure poisons the file permanently: every later call but Discard and Close fails,
+// that cannot be known. Any other failure is permanent: every later call but Discard and Close fails,
 // and no sync of it is tried again.
 func (p *Partial) Sync() error {
 	p.mu.Lock()
 	err := p.usable()
 	p.mu.Unlock()
 	if err == nil {
-		err = p.stands()
+		err = p.checkPath()
 	}
 	if err != nil || !p.l.cfg.Durable {
 		return err
 	}
 	if err := p.l.disk.SyncData(p.f); err != nil {
-		return p.poisoned(syncFailed(p.path(), err))
+		return p.failPermanently(syncFailed(p.path(), err))
 	}
 	return p.syncName()
 }
 
-// stands checks that the directory's path leads to it.
-func (p *Partial) stands() error {
-	err := p.l.tree.stands(p.dir)
+// checkPath checks that the directory's path leads to it.
+func (p *Partial) checkPath() error {
+	err := p.l.tree.checkPath(p.dir)
 	var moved *disk.MovedError
 	if errors.As(err, &moved) {
 		return again(p.item, moved.NotYet())
@@ -339,8 +339,8 @@ func (p *Partial) syncName() error {
 	if named {
 		return nil
 	}
-	if err := p.l.tree.syncDirty(map[string]*held{p.dir.Path(): p.dir}); err != nil {
-		return p.poisoned(err)
+	if err := p.l.tree.syncDirty(map[string]*sharedDir{p.dir.Path(): p.dir}); err != nil {
+		return p.failPermanently(err)
 	}
 
 	p.mu.Lock()
@@ -349,10 +349,10 @@ func (p *Partial) syncName() error {
 	return nil
 }
 
-// giveBack frees the space that is reserved beyond the written bytes.
-func (p *Partial) giveBack() error {
+// freeReserved frees the space that is reserved beyond the written bytes.
+func (p *Partial) freeReserved() error {
 	p.mu.Lock()
-	off, end, bad := p.offset, p.reserved, p.poison
+	off, end, bad := p.offset, p.reserved, p.permanent
 	p.reserved = 0
 	p.mu.Unlock()
 	if end <= off || bad != nil {
@@ -371,8 +371,8 @@ func (p *Partial) giveBack() error {
 	return nil
 }
 
-// shut marks the Partial as closed, and reports whether it was closed already.
-func (p *Partial) shut() (was bool) {
+// markClosed marks the Partial as closed, and reports whether it was closed already.
+func (p *Partial) markClosed() (was bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was, p.closed = p.closed, true
@@ -382,12 +382,12 @@ func (p *Partial) shut() (was bool) {
 // Close closes the file, frees reserved space that is not used, and leaves the temporary for Reopen. A second call does
 // nothing.
 func (p *Partial) Close() error {
-	if p.shut() {
+	if p.markClosed() {
 		return nil
 	}
 
 	p.l.fs.promises.end(p)
-	kept := p.giveBack()
+	kept := p.freeReserved()
 	err := p.l.disk.Close(p.f)
 	p.l.tree.open.release(p.dir)
 	if err == nil && kept != nil {
@@ -401,7 +401,7 @@ func (p *Partial) Close() error {
 
 // Discard closes the file and removes the temporary.
 func (p *Partial) Discard() error {
-	if p.shut() {
+	if p.markClosed() {
 		return nil
 	}
 

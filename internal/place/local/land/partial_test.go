@@ -169,7 +169,7 @@ func FuzzName(f *testing.F) {
 // Directories that are not needed are not kept open if descriptors are few.
 func TestDirectoriesAreKeptOnLoan(t *testing.T) {
 	f, dir := newFS(t, nil)
-	f.spare.Open(3)
+	f.optional.SetLimit(3)
 	l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
 	var group []place.Pending
 	for k := range uint64(10) {
@@ -180,11 +180,11 @@ func TestDirectoriesAreKeptOnLoan(t *testing.T) {
 	if _, err := l.Commit(t.Context(), group); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.tree.open.unused.Len(); n != 3 || f.spare.Left() != 0 {
-		t.Errorf("%d directories are kept, %d descriptors are left of 3", n, f.spare.Left())
+	if n := l.tree.open.unused.Len(); n != 3 || f.optional.Left() != 0 {
+		t.Errorf("%d directories are kept, %d descriptors are left of 3", n, f.optional.Left())
 	}
 	l.Close()
-	if n := f.spare.Left(); n != 3 {
+	if n := f.optional.Left(); n != 3 {
 		t.Errorf("%d descriptors of 3 came back", n)
 	}
 }

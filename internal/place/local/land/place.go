@@ -64,7 +64,7 @@ func (l landing) Create(item uint64, s place.Staging) (place.Part, error) {
 	}
 	err = p.Describe(s.Form, s.Text)
 	if err == nil {
-		err = l.rule.fits(p.dir.Dir, p.place, p.Beside)
+		err = l.rule.fits(p.dir.Dir, p.place, p.Sidecar)
 	}
 	if err != nil {
 		p.Discard()
@@ -85,7 +85,7 @@ func (l landing) Reopen(item uint64, s place.Staging, point []byte) (place.Part,
 	return p, nil
 }
 
-func (l landing) Tidy(dirs []transfer.Path, some bool) error {
+func (l landing) RemoveLeftovers(dirs []transfer.Path, some bool) error {
 	switch {
 	case some || l.Left():
 		return l.Sweep(dirs)

@@ -47,20 +47,20 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 	}
 
 	if in.Final != "" {
-		r.place = r.place.Beside(in.Final)
+		r.place = r.place.Sibling(in.Final)
 	}
 
 	if in.Outcome.Type == transfer.ItemDir {
 		return r.directory()
 	}
-	if err = r.home(); err != nil {
-		return r.homeless(err)
+	if err = r.openTempDir(); err != nil {
+		return r.directoryGone(err)
 	}
 	defer l.tree.open.release(r.dir)
 
 	v, out, err := r.file()
 	if err == nil && (v == place.Redo || v == place.Refused) {
-		err = r.back()
+		err = r.putBackSidecar()
 	}
 	if err != nil {
 		return 0, in.Outcome, err
@@ -76,32 +76,32 @@ type recovery struct {
 	l        *Landing
 	in       intent.Intent
 	place    disk.Location
-	dir      *held
+	dir      *sharedDir
 	sameBoot bool
 }
 
-// home opens the directory that the path leads to now. It must be the directory that had the temporary. The number of a
+// openTempDir opens the directory that the path leads to now. It must be the directory that had the temporary. The number of a
 // device may change with each boot.
-func (r *recovery) home() (err error) {
+func (r *recovery) openTempDir() (err error) {
 	at := r.place.Parent()
 	for range 2 { // the first handle may be an old one from the cache
 		if r.dir, err = r.l.tree.dir(at, nil); err != nil {
 			return err
 		}
-		if err = r.l.tree.stands(r.dir); err == nil {
+		if err = r.l.tree.checkPath(r.dir); err == nil {
 			break
 		}
 		r.l.tree.open.release(r.dir)
 	}
 	if err == nil && (r.dir.ID().Ino != r.in.DirIno || r.sameBoot && r.dir.ID().Dev != r.in.DirDev) {
 		r.l.tree.open.release(r.dir)
-		return &disk.MovedError{Dir: at.Path, Err: disk.ErrElsewhere}
+		return &disk.MovedError{Dir: at.Path, Err: disk.ErrPathMoved}
 	}
 	return err
 }
 
-// homeless decides an item if its directory cannot be opened or is another directory.
-func (r *recovery) homeless(err error) (place.Verdict, transfer.Outcome, error) {
+// directoryGone decides an item if its directory cannot be opened or is another directory.
+func (r *recovery) directoryGone(err error) (place.Verdict, transfer.Outcome, error) {
 	var moved *disk.MovedError
 	if !errors.As(err, &moved) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
 		moved = &disk.MovedError{Dir: r.place.Parent().Path, Err: err}
@@ -159,7 +159,7 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 		}
 	}
 
-	if ferr == nil && r.ours(&final) {
+	if ferr == nil && r.sameInode(&final) {
 		good, err := r.verify(r.place.Base())
 		if err != nil {
 			return 0, r.in.Outcome, err
@@ -188,8 +188,8 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 	return r.taken()
 }
 
-// ours compares inodes. The number of a device may change with each boot.
-func (r *recovery) ours(st *disk.Stat) bool {
+// sameInode compares inodes. The number of a device may change with each boot.
+func (r *recovery) sameInode(st *disk.Stat) bool {
 	return st.Type == disk.TypeFile && st.Ino == r.in.Ino && (!r.sameBoot || st.Dev == r.in.Dev)
 }
 
@@ -211,7 +211,7 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	}
 
 	st, err := r.dir.Lstat(r.place.Base())
-	if err == nil && !r.l.rule.replaces() && r.ours(&st) && st.Mtime == r.in.Has() {
+	if err == nil && !r.l.rule.replaces() && r.sameInode(&st) && st.Mtime == r.in.Has() {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.place.Base()); err != nil {
 			return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 		}
@@ -227,7 +227,7 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 // rename continues after the crash. The temporary exists, so no rename happened. Only a link to the final name may
 // exist, if link and unlink replaced the rename.
 func (r *recovery) rename(temp *disk.Stat) (place.Verdict, transfer.Outcome, error) {
-	if !r.ours(temp) {
+	if !r.sameInode(temp) {
 		return place.Redo, r.in.Outcome, nil
 	}
 
@@ -276,10 +276,10 @@ func (r *recovery) rename(temp *disk.Stat) (place.Verdict, transfer.Outcome, err
 
 // done makes the final name durable, and only then removes a left-over second name.
 func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) {
-	if err := r.beside(); err != nil {
+	if err := r.restoreSidecar(); err != nil {
 		return 0, r.in.Outcome, err
 	}
-	if err := r.l.tree.syncDirty(map[string]*held{r.dir.Path(): r.dir}); err != nil {
+	if err := r.l.tree.syncDirty(map[string]*sharedDir{r.dir.Path(): r.dir}); err != nil {
 		return 0, r.in.Outcome, err
 	}
 
@@ -291,7 +291,7 @@ func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) 
 
 	failpoint.Hit("recover.after_sync")
 	var moved *disk.MovedError
-	if err := r.l.tree.stands(r.dir); errors.As(err, &moved) {
+	if err := r.l.tree.checkPath(r.dir); errors.As(err, &moved) {
 		return r.moved(moved)
 	} else if err != nil {
 		return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
@@ -304,12 +304,12 @@ func (r *recovery) work() *work {
 	return &work{l: r.l, in: r.in, place: r.place, dir: r.dir, earlier: true}
 }
 
-// back puts back the sidecar of the name that the item does not get now, and makes that durable: after this no ledger
+// putBackSidecar puts back the sidecar of the name that the item does not get now, and makes that durable: after this no ledger
 // lists it.
-func (r *recovery) back() error {
+func (r *recovery) putBackSidecar() error {
 	back, err := r.l.sidecars.putBack(r.work())
 	if err == nil && back {
-		err = r.l.tree.syncDirty(map[string]*held{r.dir.Path(): r.dir})
+		err = r.l.tree.syncDirty(map[string]*sharedDir{r.dir.Path(): r.dir})
 	}
 	if err != nil {
 		return disk.TargetError(r.in.Outcome.Path, err)
@@ -317,8 +317,8 @@ func (r *recovery) back() error {
 	return nil
 }
 
-// beside restores the sidecar of the file: its name may be lost although the file's name survived.
-func (r *recovery) beside() error {
+// restoreSidecar restores the sidecar of the file: its name may be lost although the file's name survived.
+func (r *recovery) restoreSidecar() error {
 	w := r.work()
 	var err error
 	if r.in.Outcome.Taken == transfer.NotTaken { // otherwise another program may have taken its sidecar, too
@@ -376,7 +376,7 @@ func (r *recovery) verify(name string) (bool, error) {
 		return false, disk.TargetError(r.in.Outcome.Path, err)
 	}
 
-	if !r.ours(&st) || st.Size != r.in.Size {
+	if !r.sameInode(&st) || st.Size != r.in.Size {
 		return false, nil
 	}
 
@@ -403,5 +403,5 @@ func (r *recovery) unreadable(name string) (bool, error) {
 	if err != nil {
 		return false, disk.TargetError(r.in.Outcome.Path, err)
 	}
-	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.Has(), nil
+	return r.sameInode(&st) && st.Size == r.in.Size && st.Mtime == r.in.Has(), nil
 }

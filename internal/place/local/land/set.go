@@ -94,7 +94,7 @@ func (c *commit) checkFolded() {
 		dir disk.DirID
 		low string
 	}
-	folding := map[*held]bool{}
+	folding := map[*sharedDir]bool{}
 	given := map[name]bool{}
 	for _, w := range c.work {
 		if w.over() || w.isDir() {

@@ -22,7 +22,7 @@ func (c *commit) spelled(w *work) error {
 			}
 		}
 		if c.lists == nil {
-			c.lists = map[*held]*disk.Listing{}
+			c.lists = map[*sharedDir]*disk.Listing{}
 		}
 		c.lists[w.dir] = list
 	}
@@ -43,7 +43,7 @@ func (c *commit) spelled(w *work) error {
 }
 
 // finals returns the final names of the group's files in a directory.
-func (c *commit) finals(d *held) (names []string) {
+func (c *commit) finals(d *sharedDir) (names []string) {
 	for _, w := range c.work {
 		if w.dir == d && !w.isDir() {
 			names = append(names, w.place.Base())

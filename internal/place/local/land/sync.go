@@ -5,9 +5,9 @@ import (
 	"ferry/internal/sys/failpoint"
 )
 
-// secure makes the group's temporaries durable, content and name. A failure is final for them: a file is never synced a
+// syncTemporaries makes the group's temporaries durable, content and name. A failure is final for them: a file is never synced a
 // second time, because the kernel forgets the data that it failed to write.
-func (c *commit) secure() error {
+func (c *commit) syncTemporaries() error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (c *commit) secure() error {
 	if c.l.cfg.Durable && len(files) > 1 {
 		for _, w := range files {
 			if err := c.l.disk.StartSync(w.part.f); err != nil {
-				return w.part.poisoned(syncFailed(w.part.path(), err))
+				return w.part.failPermanently(syncFailed(w.part.path(), err))
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func (c *commit) secure() error {
 	if err := disk.Parallel(len(alone), syncsAtOnce, func(i int) error { return alone[i].sync() }); err != nil {
 		return err
 	}
-	if err := c.l.tree.syncDirty(c.homes()); err != nil {
+	if err := c.l.tree.syncDirty(c.tempDirs()); err != nil {
 		return err
 	}
 
@@ -57,21 +57,21 @@ func (c *commit) prepare() error {
 			continue
 		}
 		err := c.l.sidecars.prepare(w)
-		if err != nil && !besideFails(err) {
+		if err != nil && !failsWithoutSidecar(err) {
 			return disk.TargetError(w.in.Outcome.Path, err)
 		}
 		if err != nil {
 			w.fail(disk.TargetError(w.in.Outcome.Path, err))
-			w.early, w.in.Beside = true, nil
+			w.early, w.in.Sidecar = true, nil
 			w.part.Close() // its temporary goes once its outcome is recorded
 		}
 	}
 	return nil
 }
 
-// homes returns the directories of the group's temporaries.
-func (c *commit) homes() map[string]*held {
-	dirs := map[string]*held{}
+// tempDirs returns the directories of the group's temporaries.
+func (c *commit) tempDirs() map[string]*sharedDir {
+	dirs := map[string]*sharedDir{}
 	for _, w := range c.work {
 		if w.part != nil && !w.early {
 			dirs[w.dir.Path()] = w.dir
@@ -93,7 +93,7 @@ func (w *work) finalize() error {
 	}
 
 	if reserved > size {
-		if err := p.uncut(size); err != nil {
+		if err := p.checkLength(size); err != nil {
 			return w.startAgain(err)
 		}
 		if err := l.disk.Truncate(p.f, size); err != nil {
@@ -116,7 +116,7 @@ func (w *work) finalize() error {
 	if w.in.Outcome.NoTime {
 		w.in.Arrived = st.Mtime
 	}
-	w.timed = st.Mtime == w.in.Mtime
+	w.hasFinalTime = st.Mtime == w.in.Mtime
 	if w.l.cfg.Marked != nil {
 		w.mark = markOf(&st)
 	}
@@ -128,7 +128,7 @@ func (w *work) sync() error {
 	if w.l.cfg.Durable {
 		err := w.l.disk.Sync(w.part.f)
 		if err != nil {
-			return w.part.poisoned(syncFailed(w.part.path(), err))
+			return w.part.failPermanently(syncFailed(w.part.path(), err))
 		}
 	}
 	return w.part.Close()
@@ -136,14 +136,14 @@ func (w *work) sync() error {
 
 // syncNames makes the names of the group durable.
 func (c *commit) syncNames() error {
-	dirs := map[string]*held{}
+	dirs := map[string]*sharedDir{}
 	for _, w := range c.work {
 		if !w.named() || w.dir == nil {
 			continue
 		}
 		dirs[w.dir.Path()] = w.dir
 		if w.isDir() && !w.place.IsRoot() {
-			c.l.tree.soil(w.place.Parent().Path)
+			c.l.tree.markDirty(w.place.Parent().Path)
 		}
 	}
 	return c.l.tree.syncDirty(dirs)

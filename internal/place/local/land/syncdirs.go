@@ -49,7 +49,7 @@ func (f *Target) setMeta(d *disk.Dir, name string, file disk.File, mode uint32, 
 }
 
 // syncDirty syncs the given directories, and the directories that this transfer has recorded as new or not yet synced.
-func (t *dirTree) syncDirty(dirs map[string]*held) error {
+func (t *dirTree) syncDirty(dirs map[string]*sharedDir) error {
 	if !t.durable {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (t *dirTree) syncDirty(dirs map[string]*held) error {
 		}
 	}
 
-	wide, back := t.fs.spare.Width(syncsAtOnce)
+	wide, back := t.fs.optional.Width(syncsAtOnce)
 	defer back()
 	err := disk.Parallel(len(list), wide, func(i int) error { return t.syncPath(list[i], dirs[list[i]]) })
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *dirTree) syncDirty(dirs map[string]*held) error {
 }
 
 // syncPath syncs a directory, and opens it first if it is not open.
-func (t *dirTree) syncPath(path string, h *held) error {
+func (t *dirTree) syncPath(path string, h *sharedDir) error {
 	if h == nil {
 		var err error
 		if h, err = t.openDirty(path); err != nil || h == nil {
@@ -103,7 +103,7 @@ func (t *dirTree) syncPath(path string, h *held) error {
 
 // openDirty opens a directory for syncing. A missing directory needs no sync. Nor does one that the user may only
 // search: another program made it.
-func (t *dirTree) openDirty(path string) (*held, error) {
+func (t *dirTree) openDirty(path string) (*sharedDir, error) {
 	if h := t.open.get(path); h != nil {
 		return h, nil
 	}
@@ -153,8 +153,8 @@ func syncFailed(path transfer.Path, err error) error {
 	return disk.Wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, disk.Reason(err))
 }
 
-// soil notes that the directory at a path must be synced together with the next names.
-func (t *dirTree) soil(path string) {
+// markDirty notes that the directory at a path must be synced together with the next names.
+func (t *dirTree) markDirty(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dirty[path] = true

@@ -24,10 +24,10 @@ func skipped(p disk.Location) *transfer.Error {
 	return disk.Wrap(transfer.KindSkipped, nil, "", "%s exists already", transfer.Path(p.Path))
 }
 
-// asNew reports whether the existing file is as new as an arriving one, or newer. File systems keep times in steps of
+// atLeastAsNew reports whether the existing file is as new as an arriving one, or newer. File systems keep times in steps of
 // up to 2 s and truncate them. So a file of the same size is as new if its time is the truncated time of the other
 // file.
-func asNew(there *disk.Stat, mtime, size int64) bool {
+func atLeastAsNew(there *disk.Stat, mtime, size int64) bool {
 	if there.Mtime >= mtime {
 		return true
 	}
@@ -51,7 +51,7 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 		return nil
 	}
 
-	d, err := l.tree.through(p.Parent(), nil)
+	d, err := l.tree.openOrMake(p.Parent(), nil)
 	if err != nil {
 		return nil
 	}
@@ -150,14 +150,14 @@ func (r *rule) checkFree(d *disk.Dir, p disk.Location, mtime, size int64) error 
 		return notReplaceable(p)
 	case st.Type == disk.TypeLink && r.appends():
 		return notAppendable(p)
-	case r.ifExists == transfer.IfExistsUpdate && asNew(&st, mtime, size):
+	case r.ifExists == transfer.IfExistsUpdate && atLeastAsNew(&st, mtime, size):
 		return disk.Wrap(transfer.KindSkipped, nil, "", "%s is as new as its source, or newer", transfer.Path(p.Path))
 	}
 	return nil
 }
 
 // fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
-func (r *rule) fits(d *disk.Dir, p disk.Location, b *intent.Beside) error {
+func (r *rule) fits(d *disk.Dir, p disk.Location, b *intent.Sidecar) error {
 	if !r.appends() {
 		return nil
 	}

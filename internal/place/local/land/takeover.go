@@ -9,10 +9,10 @@ import (
 	"ferry/internal/sys/failpoint"
 )
 
-// An heir is an item that resumes the work of an instance of an earlier generation.
-type heir struct {
+// A takeover is an item that resumes the work of an instance of an earlier generation.
+type takeover struct {
 	l         *Landing
-	d         *held
+	d         *sharedDir
 	place     disk.Location
 	item      uint64
 	at        int64 // safe bytes
@@ -20,20 +20,20 @@ type heir struct {
 	allocated int64
 }
 
-// succeed resumes an item that an instance of an earlier generation began. It copies the safe bytes into a temporary of
+// resume resumes an item that an instance of an earlier generation began. It copies the safe bytes into a temporary of
 // this generation, makes them durable, and removes the earlier temporary. The earlier instance may be suspended rather
 // than dead. It may still write to its own temporary, and rename it: then it changes a removed file without readers, or
 // a missing name. It returns nil, nil if no generation has left enough bytes.
-func (h *heir) succeed() (*Partial, error) {
-	l, d := h.l, h.d
+func (t *takeover) resume() (*Partial, error) {
+	l, d := t.l, t.d
 	for n := len(l.temps.older) - 1; n >= 0; n-- {
-		name := disk.TempOf(l.temps.before(l.temps.older[n]), h.item)
-		if st, err := d.Lstat(name); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size < h.at {
+		name := disk.TempOf(l.temps.before(l.temps.older[n]), t.item)
+		if st, err := d.Lstat(name); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size < t.at {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		part, err := h.copyOf(name)
+		part, err := t.copyOf(name)
 		if err != nil {
 			return nil, err
 		}
@@ -47,8 +47,8 @@ func (h *heir) succeed() (*Partial, error) {
 }
 
 // copyOf makes the item's temporary with the first bytes of an earlier one.
-func (h *heir) copyOf(name string) (*Partial, error) {
-	l, d := h.l, h.d
+func (t *takeover) copyOf(name string) (*Partial, error) {
+	l, d := t.l, t.d
 	from, err := l.disk.Open(d.Dir, name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
@@ -58,11 +58,11 @@ func (h *heir) copyOf(name string) (*Partial, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Type != disk.TypeFile || st.Nlink != 1 || !st.Mine() || st.Size < h.at {
+	if st.Type != disk.TypeFile || st.Nlink != 1 || !st.MayBeOwn() || st.Size < t.at {
 		return nil, errors.New("the temporary file of another instance is not a file that this agent made")
 	}
 
-	temp := l.temps.name(h.item)
+	temp := l.temps.name(t.item)
 	if err := l.temps.unlink(d.Dir, temp); err != nil {
 		return nil, err
 	}
@@ -70,9 +70,9 @@ func (h *heir) copyOf(name string) (*Partial, error) {
 	if err != nil {
 		return nil, err
 	}
-	part, err := l.newPartial(f, d, h.place, temp, h.item, h.size, h.allocated)
+	part, err := l.newPartial(f, d, t.place, temp, t.item, t.size, t.allocated)
 	if err == nil {
-		err = part.fill(from, h.at)
+		err = part.fill(from, t.at)
 	}
 	if err == nil {
 		err = part.Sync() // the ledger records these bytes as safe

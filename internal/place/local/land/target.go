@@ -31,7 +31,7 @@ type Target struct {
 	disk      disk.Disk
 	cfg       Config
 	log       *slog.Logger
-	spare     *disk.Lending
+	optional  *disk.OptionalFiles
 	umask     uint32    // of the process at its start: permission bits that new files do not get
 	noSyncDir sync.Once // logged once
 	promises  promises
@@ -41,8 +41,8 @@ type Target struct {
 }
 
 // NewTarget returns a Target.
-func NewTarget(roots *disk.Roots, spare *disk.Lending, cfg Config) *Target {
-	f := &Target{roots: roots, disk: roots.Disk(), cfg: cfg, log: cfg.Log, spare: spare, umask: disk.Umask()}
+func NewTarget(roots *disk.Roots, spare *disk.OptionalFiles, cfg Config) *Target {
+	f := &Target{roots: roots, disk: roots.Disk(), cfg: cfg, log: cfg.Log, optional: spare, umask: disk.Umask()}
 	if f.cfg.Clock == nil {
 		f.cfg.Clock = clock.System
 	}

@@ -28,13 +28,13 @@ type temps struct {
 // name returns the name of the temporary of an item.
 func (t *temps) name(item uint64) string { return disk.TempOf(t.prefix, item) }
 
-// joined returns the name of the joined temporary of an item.
-func (t *temps) joined(item uint64) string {
+// joinedName returns the name of the joined temporary of an item.
+func (t *temps) joinedName(item uint64) string {
 	return t.prefix + strconv.FormatUint(item, 36) + "-j" + disk.TempSuffix
 }
 
-// aside returns the name of the temporary for an item's sidecar.
-func (t *temps) aside(item uint64) string {
+// sidecarName returns the name of the temporary for an item's sidecar.
+func (t *temps) sidecarName(item uint64) string {
 	return t.prefix + strconv.FormatUint(item, 36) + "-a" + disk.TempSuffix
 }
 

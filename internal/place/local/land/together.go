@@ -35,7 +35,7 @@ func (c *commit) syncTogether(files []*work) (alone []*work, err error) {
 		done := false
 		if len(group) >= c.l.fs.cfg.GroupSync {
 			if done, err = at.sync(c.l.disk); err != nil {
-				return nil, poisonedTogether(group, err)
+				return nil, failGroupPermanently(group, err)
 			}
 		}
 		if !done {
@@ -51,11 +51,11 @@ func (c *commit) syncTogether(files []*work) (alone []*work, err error) {
 	return alone, nil
 }
 
-// poisonedTogether poisons a group after a failed sync of its file system: it is unknown which data was written.
-func poisonedTogether(group []*work, why error) error {
+// failGroupPermanently fails a group permanently after a failed sync of its file system: it is unknown which data was written.
+func failGroupPermanently(group []*work, why error) error {
 	err := syncFailed(transfer.Path(group[0].dir.Path()), why)
 	for _, w := range group {
-		w.part.poisoned(err)
+		w.part.failPermanently(err)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ type watches struct {
 }
 
 // at returns the watch of a directory's file system, or nil if there is none.
-func (s *watches) at(d *held) *watch {
+func (s *watches) at(d *sharedDir) *watch {
 	if !s.on {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (s *watches) at(d *held) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d.seen {
-		return d.eye
+		return d.watch
 	}
 
 	st, err := d.Stat()
@@ -48,7 +48,7 @@ func (s *watches) at(d *held) *watch {
 
 	d.seen = true
 	if w, known := s.of[st.Dev]; known {
-		d.eye = w
+		d.watch = w
 		return w
 	}
 
@@ -58,13 +58,13 @@ func (s *watches) at(d *held) *watch {
 
 	w, err := s.disk.WatchFS(d.Dir)
 	if err == nil {
-		d.eye = &watch{w: w}
+		d.watch = &watch{w: w}
 	} else {
 		s.log.Debug("syncing files one by one", "directory", d.Path(), "error", err)
 	}
 
-	s.of[st.Dev] = d.eye
-	return d.eye
+	s.of[st.Dev] = d.watch
+	return d.watch
 }
 
 // end closes the watches. Files begun under them are synced one by one.

@@ -201,7 +201,7 @@ func testAppendRecords(t *testing.T, p *Place) {
 		w, err := write(l, item, name, []byte("rec1"))
 		must(t, err)
 		if beside != nil {
-			w.Part.(*land.Partial).Beside = &intent.Beside{Data: beside}
+			w.Part.(*land.Partial).Sidecar = &intent.Sidecar{Data: beside}
 		}
 		_, err = l.Commit(t.Context(), []place.Pending{w})
 		must(t, err)

@@ -17,7 +17,7 @@ type Access struct {
 	log         *slog.Logger
 	find        *walk.Finder
 	incarnation uint64   // of the agent's ledger; part of the names of files that are put aside
-	inventing   sync.Map // from device to whether its file system invents contents
+	synthetic   sync.Map // from device to whether its file system invents contents
 }
 
 // NewAccess returns an Access to the files beneath roots.

@@ -279,7 +279,7 @@ func (a *archive) find(del *deletion) error {
 	for n := range mostFound {
 		p := a.own
 		if n > 0 {
-			p = a.own.Beside(disk.Numbered(a.own.Base(), n))
+			p = a.own.Sibling(disk.Numbered(a.own.Base(), n))
 		}
 		if !a.has(del, p.Base()) {
 			continue

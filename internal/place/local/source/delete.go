@@ -201,7 +201,7 @@ func (del *deletion) run(file disk.File) error {
 
 // inPlace checks that the file is still at the path that it was sent from.
 func (del *deletion) inPlace() error {
-	err := del.fs.roots.Stands(del.d)
+	err := del.fs.roots.CheckPath(del.d)
 	var moved *disk.MovedError
 	if errors.As(err, &moved) {
 		return disk.Wrap(transfer.KindChanging, moved, "", "source %s is not %s: its directory has been moved since it was sent", del.path, del.done())
@@ -383,9 +383,9 @@ func (f *Access) MayDelete(w *place.WalkRequest) error {
 	return nil
 }
 
-// DropBeside removes, durably, the sidecar of a source that has been deleted. If a file has the source's name again,
+// DropSidecar removes, durably, the sidecar of a source that has been deleted. If a file has the source's name again,
 // the sidecar stays.
-func (f *Access) DropBeside(p transfer.Path) error {
+func (f *Access) DropSidecar(p transfer.Path) error {
 	l, err := f.roots.Locate(p)
 	if err != nil || l.IsRoot() {
 		return err

@@ -18,10 +18,10 @@ type Source struct {
 	path transfer.Path
 	st   disk.Stat
 
-	dataset bool   // the file is a data set, or a member of one
-	at      int64  // read so far
-	unsized bool   // its size is meaningless
-	lies    string // its real path when it was opened; empty without a permit
+	dataset  bool   // the file is a data set, or a member of one
+	at       int64  // read so far
+	unsized  bool   // its size is meaningless
+	realPath string // its real path when it was opened; empty without a permit
 }
 
 // OpenSource opens a regular file. It does not follow a link and does not wait for a FIFO. Its errors are of the kinds
@@ -128,7 +128,7 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 		return nil, disk.SourceError(p, err)
 	}
 
-	src := &Source{fs: f, f: file, path: p, st: st, dataset: s.dataset, unsized: unsized, lies: lies}
+	src := &Source{fs: f, f: file, path: p, st: st, dataset: s.dataset, unsized: unsized, realPath: lies}
 	if !unsized {
 		sized, err := src.hasSize()
 		if err != nil {
@@ -245,7 +245,7 @@ func (s *Sources) mayRead(d *disk.Dir, name string) (lies string, err error) {
 	if s.may == nil {
 		return "", nil
 	}
-	real, err := s.fs.roots.Lies(d)
+	real, err := s.fs.roots.RealPath(d)
 	if err != nil {
 		return "", err
 	}
@@ -268,5 +268,5 @@ type file struct{ *Source }
 var _ place.Seeker = file{}
 
 func (f file) Facts() place.Facts {
-	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated(), Lies: f.lies}
+	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated(), RealPath: f.realPath}
 }

@@ -16,27 +16,27 @@ import (
 // mostUnsized is the most bytes that such a file may have. A longer file is treated as endless.
 const mostUnsized = 4 << 30
 
-// An inventor is a disk that can tell whether a file's system generates contents. Reading such a file does not wait for
+// A syntheticDisk is a disk that can tell whether a file's system generates contents. Reading such a file does not wait for
 // more data.
-type inventor interface{ Invents(f disk.File) bool }
+type syntheticDisk interface{ Invents(f disk.File) bool }
 
-// invented asks the disk once for each device.
-func (f *Access) invented(file disk.File, st *disk.Stat) bool {
-	d, ok := f.disk.(inventor)
+// isSynthetic asks the disk once for each device.
+func (f *Access) isSynthetic(file disk.File, st *disk.Stat) bool {
+	d, ok := f.disk.(syntheticDisk)
 	if !ok {
 		return false
 	}
-	if known, ok := f.inventing.Load(st.Dev); ok && !known.(bool) {
+	if known, ok := f.synthetic.Load(st.Dev); ok && !known.(bool) {
 		return false
 	}
 	is := d.Invents(file)
-	f.inventing.Store(st.Dev, is)
+	f.synthetic.Store(st.Dev, is)
 	return is
 }
 
 // hasSize reports whether a file's size can be that of its content.
 func (s *Source) hasSize() (bool, error) {
-	if s.fs.invented(s.f, &s.st) {
+	if s.fs.isSynthetic(s.f, &s.st) {
 		return false, nil
 	}
 	if s.st.Size > 0 {

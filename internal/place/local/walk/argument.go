@@ -22,10 +22,10 @@ type Argument struct {
 
 	base string // a literal's name at the destination; empty: only its entries are sent
 
-	pat    pattern       // nil for a literal
-	stem   disk.Location // the directory above the first wildcard
-	nested bool          // matches are named from stem on, because of a "**"
-	spread bool          // matches are named by their base, but lie in several directories
+	pat      pattern       // nil for a literal
+	stem     disk.Location // the directory above the first wildcard
+	nested   bool          // matches are named from stem on, because of a "**"
+	manyDirs bool          // matches are named by their base, but lie in several directories
 }
 
 // HasOwnName reports whether a source is sent under a name of its own. The sources ".", ".." and "/" have none: the
@@ -70,7 +70,7 @@ func (f *Finder) Argument(of transfer.Location) *Argument {
 		return a
 	}
 	pat := newPattern(all[len(all)-len(parts):])
-	first := slices.IndexFunc(pat, wild)
+	first := slices.IndexFunc(pat, hasWildcards)
 	if first < 0 {
 		return a
 	}
@@ -83,10 +83,10 @@ func (f *Finder) Argument(of transfer.Location) *Argument {
 	a.pat = pat[first:]
 	for i, part := range a.pat {
 		a.nested = a.nested || part == anyDirs
-		a.spread = a.spread || i > 0
+		a.manyDirs = a.manyDirs || i > 0
 	}
 
-	a.spread = a.spread && !a.nested
+	a.manyDirs = a.manyDirs && !a.nested
 	return a
 }
 
@@ -186,7 +186,7 @@ func (w *walker) yields(a *Argument, name, own string) bool {
 		return a.accepts(parts) && w.sent(a, a.stem, parts)
 	case !matchName(a.pat[len(a.pat)-1], parts[0]), len(parts) > 1 && !a.recursive:
 		return false
-	case !a.spread:
+	case !a.manyDirs:
 		return w.sent(a, a.stem, parts)
 	}
 	return w.anySent(a, parts, own)
@@ -224,8 +224,8 @@ func (w *walker) sent(a *Argument, top disk.Location, parts []string) bool {
 // unknown returns false for a path that cannot be examined: the walk treats it as missing. If the error may pass,
 // unknown also stops the walk.
 func (w *walker) unknown(err error) bool {
-	if err != nil && w.stuck == nil && transfer.Transient(err) {
-		w.stuck = err
+	if err != nil && w.unknownErr == nil && transfer.Transient(err) {
+		w.unknownErr = err
 	}
 	return false
 }
@@ -291,8 +291,8 @@ func (w *walker) anySent(a *Argument, parts []string, own string) bool {
 		return nil
 	}
 	err = w.match(top, dirs, dirs.start(), nil, &matching{visit: look})
-	if transfer.KindOf(err).Waits() && w.stuck == nil {
-		w.stuck = err
+	if transfer.KindOf(err).Waits() && w.unknownErr == nil {
+		w.unknownErr = err
 	}
 	return err == errFound
 }

@@ -6,17 +6,17 @@ import "ferry/internal/place/local/disk"
 // concurrent use.
 type Finder struct {
 	roots       *disk.Roots
-	spare       *disk.Lending // for the directories of deep walks
-	recordRoot  string        // the directory of data sets
-	scratch     string        // a directory for names that are too many for memory; empty: they stay in memory
-	namesMemory int64         // of a walk for names, in bytes
+	optional    *disk.OptionalFiles // for the directories of deep walks
+	recordRoot  string              // the directory of data sets
+	scratch     string              // a directory for names that are too many for memory; empty: they stay in memory
+	namesMemory int64               // of a walk for names, in bytes
 }
 
 // NewFinder returns a Finder. recordRoot is the directory of data sets. scratch is a directory for names that are too
 // many for memory; with an empty one they stay in memory. memory is the memory of a walk for names, in bytes; 0 is 2 MiB.
-func NewFinder(roots *disk.Roots, spare *disk.Lending, recordRoot, scratch string, memory int64) *Finder {
+func NewFinder(roots *disk.Roots, optional *disk.OptionalFiles, recordRoot, scratch string, memory int64) *Finder {
 	if memory == 0 {
 		memory = namesMemory
 	}
-	return &Finder{roots: roots, spare: spare, recordRoot: recordRoot, scratch: scratch, namesMemory: memory}
+	return &Finder{roots: roots, optional: optional, recordRoot: recordRoot, scratch: scratch, namesMemory: memory}
 }

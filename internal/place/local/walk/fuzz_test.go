@@ -23,7 +23,7 @@ func FuzzPattern(f *testing.F) {
 		for n, name := range names {
 			could = could && p.more(set)
 			set = p.step(set, name)
-			if only, ok := p.only(set); ok && wild(only) {
+			if only, ok := p.only(set); ok && hasWildcards(only) {
 				t.Fatalf("%q: the only name after %q is the pattern %q", pat, names[:n+1], only)
 			}
 		}

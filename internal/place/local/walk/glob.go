@@ -21,17 +21,19 @@ const (
 	anyDirs = anyRun + anyRun
 )
 
-// wild reports whether a component has wildcards.
-func wild(component string) bool { return strings.ContainsAny(component, anyRun+anyByte) }
+// hasWildcards reports whether a component has wildcards.
+func hasWildcards(component string) bool { return strings.ContainsAny(component, anyRun+anyByte) }
 
-// typed returns a component of a text with the wildcards '*' and '?' and without escapes.
-func typed(text string) string { return strings.NewReplacer("*", anyRun, "?", anyByte).Replace(text) }
+// unescape returns a component of a text with the wildcards '*' and '?' and without escapes.
+func unescape(text string) string {
+	return strings.NewReplacer("*", anyRun, "?", anyByte).Replace(text)
+}
 
 // newPattern reads components of a transfer.Location that is a pattern.
 func newPattern(parts []string) pattern {
 	var p pattern
 	for _, text := range parts {
-		part := typed(text)
+		part := unescape(text)
 		if plain, err := transfer.ParsePath(part); err == nil {
 			part = string(plain)
 		}
@@ -89,7 +91,7 @@ func (p pattern) more(set []int) bool {
 
 // only returns the only name that could match next, if there is just one.
 func (p pattern) only(set []int) (string, bool) {
-	if len(set) != 1 || set[0] == len(p) || wild(p[set[0]]) {
+	if len(set) != 1 || set[0] == len(p) || hasWildcards(p[set[0]]) {
 		return "", false
 	}
 	return p[set[0]], true
@@ -99,7 +101,7 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
 // matchName matches one component by bytes.
 func matchName(pat, name string) bool {
-	if !wild(pat) {
+	if !hasWildcards(pat) {
 		return pat == name
 	}
 

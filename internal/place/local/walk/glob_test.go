@@ -50,7 +50,7 @@ func FuzzMatchName(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if hidden(name) && !hidden(pat) || disk.IsReserved(name) && wild(typed(pat)) {
+		if hidden(name) && !hidden(pat) || disk.IsReserved(name) && hasWildcards(unescape(pat)) {
 			want = false
 		}
 		if got := MatchName(pat, name); got != want {

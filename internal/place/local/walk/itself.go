@@ -97,8 +97,8 @@ func (g *goal) is(st *disk.Stat, p transfer.Path) bool {
 	return err == nil && there.Type == st.Type && there.Ino == st.Ino && there.Dev == st.Dev
 }
 
-// Seen returns a walk of the sources that a user may read, or nil if there are none.
-func (f *Finder) Seen(may place.Permit, w *place.WalkRequest) *place.WalkRequest {
+// Readable returns a walk of the sources that a user may read, or nil if there are none.
+func (f *Finder) Readable(may place.Permit, w *place.WalkRequest) *place.WalkRequest {
 	if may == nil {
 		return w
 	}
@@ -139,7 +139,7 @@ func (f *Finder) CheckOverlap(w *place.WalkRequest, dest transfer.Resolution) er
 
 // SourcesOf returns the sources on this host.
 func (f *Finder) SourcesOf(w *place.WalkRequest) []transfer.Location {
-	args := onHost(f.recordRoot, w.Args)
+	args := resolveDatasets(f.recordRoot, w.Args)
 	all := make([]transfer.Location, len(args))
 	for n := range args {
 		if all[n] = args[n].Source; w.Base != "" {

@@ -142,7 +142,7 @@ func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *m
 		}
 		return w.unreadable(m, string(e.source()), err)
 	}
-	return first(w.match(d, p, set, after, m), leave())
+	return firstError(w.match(d, p, set, after, m), leave())
 }
 
 // candidates returns the names of a directory that can match, or the only one that can.

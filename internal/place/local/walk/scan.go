@@ -125,7 +125,7 @@ func (s *scan) name(d *disk.Dir, name, rel string, levels int) error {
 	case err != nil:
 		return s.unread(at, rel, err)
 	}
-	return first(s.read(sub, rel, levels-1), leave())
+	return firstError(s.read(sub, rel, levels-1), leave())
 }
 
 func (s *scan) unread(at, rel string, err error) error {
@@ -134,10 +134,10 @@ func (s *scan) unread(at, rel string, err error) error {
 
 // MatchName reports whether a name matches a pattern for one name. '*' is any run of bytes, '?' any one byte. Only a
 // pattern that begins with '.' matches a name that does.
-func MatchName(pattern, name string) bool { return matchName(typed(pattern), name) }
+func MatchName(pattern, name string) bool { return matchName(unescape(pattern), name) }
 
 // NamesLike returns MatchName for one pattern and many names.
 func NamesLike(pattern string) func(name string) bool {
-	pattern = typed(pattern)
+	pattern = unescape(pattern)
 	return func(name string) bool { return matchName(pattern, name) }
 }

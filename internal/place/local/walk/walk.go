@@ -33,7 +33,7 @@ import (
 // repeats files that existed all the time. An error is that of emit or ctx, or of a kind that waits: neither an
 // unavailable root nor a missing resource of the host makes an item bad.
 func (f *Finder) Walk(ctx context.Context, may place.Permit, links string, req place.WalkRequest, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
-	req.Args = onHost(f.recordRoot, req.Args)
+	req.Args = resolveDatasets(f.recordRoot, req.Args)
 	w := &walker{fs: f, ctx: ctx, req: req, may: may, links: links, emit: emit, groups: map[*place.Group]*group{}}
 	if len(req.Only) > 0 {
 		w.only = map[transfer.Path]bool{}
@@ -53,8 +53,8 @@ func (f *Finder) Walk(ctx context.Context, may place.Permit, links string, req p
 		}
 	}
 
-	if w.stuck != nil {
-		return 0, disk.SourceError(req.Args[0].Source.Literal(), w.stuck)
+	if w.unknownErr != nil {
+		return 0, disk.SourceError(req.Args[0].Source.Literal(), w.unknownErr)
 	}
 
 	for w.arg = first; w.arg < len(w.args); w.arg++ {
@@ -62,11 +62,11 @@ func (f *Finder) Walk(ctx context.Context, may place.Permit, links string, req p
 			return w.skipped, err
 		}
 	}
-	return w.skipped, w.gone()
+	return w.skipped, w.emitMissing()
 }
 
-// gone emits the missing sources that Only names, as of an argument behind the last one.
-func (w *walker) gone() error {
+// emitMissing emits the missing sources that Only names, as of an argument behind the last one.
+func (w *walker) emitMissing() error {
 	if w.only == nil {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (w *walker) gone() error {
 				missing = err
 			}
 		}
-		if transfer.KindOf(missing) != transfer.KindDenied && w.stands(p) {
+		if transfer.KindOf(missing) != transfer.KindDenied && w.exists(p) {
 			continue
 		}
 		if err := w.bad(p, "", missing); err != nil {
@@ -102,8 +102,8 @@ func (w *walker) gone() error {
 	return nil
 }
 
-// stands reports whether there is a file or a directory at a path, as far as it can be known.
-func (w *walker) stands(p transfer.Path) bool {
+// exists reports whether there is a file or a directory at a path, as far as it can be known.
+func (w *walker) exists(p transfer.Path) bool {
 	l, err := w.fs.roots.Locate(p)
 	if err != nil || l.IsRoot() {
 		return err == nil
@@ -126,13 +126,13 @@ type walker struct {
 	emit    func(transfer.Item) error
 	skipped int64
 
-	args   []*Argument
-	arg    int                    // the one being walked
-	only   map[transfer.Path]bool // sources to be emitted; nil: all
-	groups map[*place.Group]*group
-	held   int64 // bytes of names that are in memory
-	depth  int   // number of directories on the way to the present one
-	stuck  error // error while it is unknown whether another item has a name
+	args       []*Argument
+	arg        int                    // the one being walked
+	only       map[transfer.Path]bool // sources to be emitted; nil: all
+	groups     map[*place.Group]*group
+	held       int64 // bytes of names that are in memory
+	depth      int   // number of directories on the way to the present one
+	unknownErr error // error while it is unknown whether another item has a name
 }
 
 // A group is the arguments with items that land at one destination.
@@ -157,8 +157,8 @@ func (w *walker) group(of *place.Group) (g *group, err error) {
 	return g, nil
 }
 
-// onHost replaces the names of data sets by their paths on this host; root is the directory of the data sets.
-func onHost(root string, args []place.Argument) []place.Argument {
+// resolveDatasets replaces the names of data sets by their paths on this host; root is the directory of the data sets.
+func resolveDatasets(root string, args []place.Argument) []place.Argument {
 	args = slices.Clone(args)
 	for n := range args {
 		if at, err := record.OnHost(root, args[n].Source); err == nil {
@@ -234,13 +234,13 @@ func (w *walker) item(it transfer.Item) error {
 	if len(it.Source) > transfer.MaxPath || len(it.Name) > transfer.MaxPath {
 		it.Type, it.Err = transfer.ItemBad, transfer.Errorf(transfer.KindUnreadable,
 			"a source beneath %.200s… has a path of %d bytes; the limit is %d", it.Source, len(it.Source), transfer.MaxPath)
-	} else if w.req.Base == "" && w.doubled(&it) {
+	} else if w.req.Base == "" && w.isDuplicate(&it) {
 		it.Type, it.Err = transfer.ItemBad, disk.Wrap(transfer.KindExists, nil, "send them to different directories",
 			"two sources have the destination name %s; %s is the second", it.Name, it.Source)
 	}
 
-	if w.stuck != nil {
-		return disk.SourceError(it.Source, w.stuck)
+	if w.unknownErr != nil {
+		return disk.SourceError(it.Source, w.unknownErr)
 	}
 
 	it.Arg = w.arg
@@ -284,9 +284,9 @@ func (w *walker) wanted(src transfer.Path) bool {
 	}
 }
 
-// doubled reports whether an earlier argument, or this one, gives an item of the same name. It asks the arguments and
+// isDuplicate reports whether an earlier argument, or this one, gives an item of the same name. It asks the arguments and
 // keeps no record of emitted items.
-func (w *walker) doubled(it *transfer.Item) bool {
+func (w *walker) isDuplicate(it *transfer.Item) bool {
 	first, _, _ := strings.Cut(string(it.Name), "/")
 	g := w.args[w.arg].group
 	for _, j := range g.byBase[first] {
@@ -301,7 +301,7 @@ func (w *walker) doubled(it *transfer.Item) bool {
 		}
 	}
 
-	if a := w.args[w.arg]; a.spread {
+	if a := w.args[w.arg]; a.manyDirs {
 		own := strings.TrimSuffix(string(it.Source), "/"+string(it.Name))
 		return w.yields(a, string(it.Name), own)
 	}
@@ -422,7 +422,7 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		if err != nil {
 			return w.bad(e.source(), name, err)
 		}
-		return first(w.contents(d, name, after), leave())
+		return firstError(w.contents(d, name, after), leave())
 	}
 	return w.bad(e.source(), name, disk.NotRegular(e.source(), e.st.Type))
 }
@@ -511,10 +511,10 @@ const shallow = 2
 // enter opens the directory of an entry; leave closes it. If no descriptor is left, enter closes the parent directory
 // meanwhile. An error of leave ends the walk, which continues from its last item.
 func (w *walker) enter(e *entry) (d *disk.Dir, leave func() error, err error) {
-	borrowed := w.depth >= shallow && w.fs.spare.Take()
+	borrowed := w.depth >= shallow && w.fs.optional.Take()
 	if d, err = w.fs.roots.ChildDir(e.dir, e.name); err != nil {
 		if borrowed {
-			w.fs.spare.Give()
+			w.fs.optional.Give()
 		}
 		return nil, nil, err
 	}
@@ -522,9 +522,9 @@ func (w *walker) enter(e *entry) (d *disk.Dir, leave func() error, err error) {
 	back := func() error { return nil }
 	switch {
 	case borrowed:
-		back = func() error { w.fs.spare.Give(); return nil }
+		back = func() error { w.fs.optional.Give(); return nil }
 	case w.depth >= shallow:
-		if back, err = w.fs.roots.SetDown(e.dir); err != nil {
+		if back, err = w.fs.roots.CloseForNow(e.dir); err != nil {
 			d.Close()
 			return nil, nil, err
 		}
@@ -538,8 +538,8 @@ func (w *walker) enter(e *entry) (d *disk.Dir, leave func() error, err error) {
 	}, nil
 }
 
-// first returns the first of two errors that is not nil.
-func first(err, next error) error {
+// firstError returns the first of two errors that is not nil.
+func firstError(err, next error) error {
 	if err != nil {
 		return err
 	}

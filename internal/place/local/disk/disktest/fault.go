@@ -30,7 +30,7 @@ func NewFault(failAt int, err error) *Fault {
 	return &Fault{Disk: disk.RealDisk(), FailAt: failAt, Err: err, bad: map[disk.File]bool{}}
 }
 
-func (d *Fault) look(op string) {
+func (d *Fault) observe(op string) {
 	d.calls.Lock()
 	defer d.calls.Unlock()
 	if d.Before != nil {
@@ -39,7 +39,7 @@ func (d *Fault) look(op string) {
 }
 
 func (d *Fault) Step(op string, f disk.File) error {
-	d.look(op)
+	d.observe(op)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.Log = append(d.Log, op)

@@ -1,3 +1,0 @@
-// Package places knows the queue managers that agents, users, services and other queue managers are at. In a network with
-// identities each identity signs its places. A Passage derives from them the messages that pass a channel.
-package places
