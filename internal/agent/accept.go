@@ -8,7 +8,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
-	"ferry/internal/place/local/disk"
+	"ferry/internal/place"
 	"ferry/internal/security/word"
 	"ferry/internal/sender"
 	"ferry/internal/sys/failpoint"
@@ -270,7 +270,7 @@ func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest
 		return err
 	}
 
-	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", disk.Limits()
+	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", place.SourceLimits(a.sendCfg.Place, q.From())
 	r.Meta, r.Request, r.Author, r.Code = nil, nil, nil, rec.Progress.Code
 	return a.note(t, r)
 }

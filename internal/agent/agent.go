@@ -150,7 +150,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 			Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
-	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
+	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Link: link{a.core}, Note: a.note,
 		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, ItemSlots: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: disk.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Came: a.lanes.came, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Programs: a.calls,
 		Rights: receiver.Rights{Stale: a.gate.waits, May: a.gate.permit, Admit: a.gate.admits}}

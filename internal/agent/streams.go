@@ -6,7 +6,6 @@ import (
 	"ferry/internal/content/digest"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
-	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -14,7 +13,6 @@ import (
 type Streams struct {
 	Source   place.Source
 	Target   place.Target
-	Limits   []string // the guarantees that Target lacks, for the audit
 	Transfer transfer.ID
 }
 
@@ -35,7 +33,7 @@ func (a *Agent) places() (s Streams, err error) {
 	}
 	places, held := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Clock, a.cfg.Dir)
 	a.holds = held
-	return Streams{Source: places, Target: places, Limits: disk.Limits()}, nil
+	return Streams{Source: places, Target: places}, nil
 }
 
 // forget removes the queues, the state and the holder of an agent that does not come back.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	clicontent "ferry/internal/cli/content"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/content/codepage"
 	"ferry/internal/node/config"
 	"ferry/internal/transfer"
@@ -40,7 +40,7 @@ func addCompletions(root *cobra.Command) {
 	pages := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
 		for _, p := range codepage.List() {
-			names = append(names, clicontent.CodePageOf(p).Name)
+			names = append(names, view.CodePageOf(p).Name)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}

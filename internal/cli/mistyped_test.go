@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	clicontent "ferry/internal/cli/content"
+	"ferry/internal/client/view"
 	"ferry/internal/content/codepage"
 	"ferry/internal/transfer"
 )
@@ -85,7 +85,7 @@ func slips(r *rand.Rand) (all []slip) {
 	add(flags, 80, "--")
 	for range 40 {
 		p := codepage.List()[r.IntN(len(codepage.List()))]
-		name := clicontent.CodePageOf(p).Name
+		name := view.CodePageOf(p).Name
 		all = append(all, slip{[]string{"send", "--mode", "text", "--to-encoding", name + "x", "a", "b"}, name})
 	}
 	return all

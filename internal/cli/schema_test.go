@@ -69,7 +69,7 @@ func (s *schemas) of(t reflect.Type) any {
 			return s.fields(t)
 		}
 		name := path.Base(t.PkgPath()) + "." + t.Name()
-		if strings.HasPrefix(t.PkgPath(), "ferry/internal/cli") { // the schema is published under the program's name
+		if t.PkgPath() == "ferry/internal/client/view" { // the schema is published under the program's name
 			name = "ferry." + strings.ToLower(t.Name()[:1]) + t.Name()[1:]
 		} else if strings.HasPrefix(t.PkgPath(), "ferry/internal/qmgr/") {
 			name = "qmgr." + t.Name() // its packages are of no interest outside

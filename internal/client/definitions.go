@@ -89,6 +89,17 @@ func CheckTemplate(t *template.Template) error {
 	return err
 }
 
+// FillTemplate returns the request of a template with values for its parameters, of a new ID and in the client's name.
+func (c *Client) FillTemplate(t *template.Template, values map[string]string) (*transfer.Request, error) {
+	q, err := t.Fill(values)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	q.ID, q.Submitted, q.Originator = transfer.NewID(now), now.UTC(), c.Who
+	return q, nil
+}
+
 // PutTemplate gives a template to the source agent of its request. It checks the request as Check does.
 func (d Definitions) PutTemplate(ctx context.Context, t *template.Template, redefine bool) (*template.Line, error) {
 	text, err := t.Export()

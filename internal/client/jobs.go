@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -72,7 +73,7 @@ func PutJob(ctx context.Context, at AtAgent, p *job.Put, slow func()) error {
 }
 
 // RetryJob makes the job that repeats the failed transfers of another one. ifExists replaces the treatment of existing
-// files in the transfers that are repeated in part; "" leaves it.
+// files; "" leaves it.
 func RetryJob(ctx context.Context, c *Client, s *job.Shown, ifExists string) (*job.Put, error) {
 	switch {
 	case s.Ended.IsZero():
@@ -107,7 +108,8 @@ func RetryJob(ctx context.Context, c *Client, s *job.Shown, ifExists string) (*j
 		p.To = append(p.To, to)
 	}
 	p.Request.Destination, p.Request.Dest = p.To[0].Agent, p.To[0].Dest
-	return p, nil
+	p.Request.IfExists = cmp.Or(ifExists, p.Request.IfExists)
+	return p, p.Check()
 }
 
 // retryChild returns the request that repeats a transfer of a job. It reads the audit log, and waits because the newest

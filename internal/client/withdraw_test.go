@@ -66,11 +66,25 @@ func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 				}
 			}()
 			s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}
-			q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
-				Items: transfer.ItemsOf("a"), Dest: transfer.File("b"), Recovery: transfer.Duration(time.Second)}
-			_, err := s.SubmitInTime(ctx, q, nil)
+			submit := func() (withdrawn bool, err error) {
+				q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA",
+					Items: transfer.ItemsOf("a"), Dest: transfer.File("b"), Recovery: transfer.Duration(time.Second)}
+				_, err = s.SubmitInTime(ctx, q, nil)
+				return transfer.KindOf(err) == transfer.KindRecovery && strings.Contains(err.Error(), "it is withdrawn"), err
+			}
+			if c.withdrawn {
+				until(t, "a request is withdrawn", func() bool { // of a slow queue manager the client does not learn it
+					withdrawn, err := submit()
+					if !withdrawn {
+						t.Log(err)
+					}
+					return withdrawn
+				})
+				return
+			}
+			withdrawn, err := submit()
 			<-taken
-			if transfer.KindOf(err) != transfer.KindRecovery || strings.Contains(err.Error(), "it is withdrawn") != c.withdrawn {
+			if withdrawn || transfer.KindOf(err) != transfer.KindRecovery {
 				t.Errorf("%v", err)
 			}
 		})

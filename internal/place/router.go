@@ -10,7 +10,7 @@ import (
 // A Host is the place that a Router passes everything to for that it has no Route.
 type Host interface {
 	Source
-	Appender
+	Target
 	Archiver
 	OverlapChecker
 	Examiner
@@ -36,7 +36,7 @@ type Router struct {
 
 var (
 	_ Source         = (*Router)(nil)
-	_ Appender       = (*Router)(nil)
+	_ Target         = (*Router)(nil)
 	_ OverlapChecker = (*Router)(nil)
 	_ Actor          = (*Router)(nil)
 )
@@ -65,10 +65,15 @@ func (r *Router) As(principal string) Source {
 
 // For returns the source of one request.
 func (r *Router) For(of transfer.Place, may Permit) Source {
+	return r.source(of).For(of, may)
+}
+
+// source returns the place of the sources of a request.
+func (r *Router) source(of transfer.Place) Source {
 	if n := r.route(of); n >= 0 {
-		return r.routes[n].Source.For(of, may)
+		return r.routes[n].Source
 	}
-	return r.Host.For(of, may)
+	return r.Host
 }
 
 // CheckOverlap finds no overlap where DEST is not the host's: it never is a file that is read.

@@ -31,6 +31,15 @@ type Appender interface {
 	Appends()
 }
 
+// Appends reports whether a target is an Appender at the place of a DEST.
+func Appends(t Target, of transfer.Place) bool {
+	if r, ok := t.(*Router); ok {
+		t = r.target(of)
+	}
+	_, can := t.(Appender)
+	return can
+}
+
 // A LandConfig has the options for the items of one transfer.
 type LandConfig struct {
 	Transfer   transfer.ID

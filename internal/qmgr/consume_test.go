@@ -111,7 +111,7 @@ func TestNakTermAndSilence(t *testing.T) {
 
 // A handler may take longer than a message is otherwise held back.
 func TestSlowHandlerKeepsItsMessage(t *testing.T) {
-	short := times{time.Second, time.Second, 1500 * time.Millisecond, defaultTimes.pullHeartbeat}
+	short := times{time.Second, time.Second, 4 * time.Second, defaultTimes.pullHeartbeat}
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), ""), times: short})
 	got := make(chan int, 10)
 	consumeWith(t, c, commands, func(d Delivery) {

@@ -28,7 +28,7 @@ func connect(t testing.TB, cfg ConnConfig) *Conn {
 	cfg.Log = qmgrtest.Log(t)
 	if cfg.times == (times{}) {
 		cfg.times = defaultTimes
-		cfg.times.ackWait = 600 * time.Millisecond
+		cfg.times.ackWait = 3 * time.Second
 	}
 	c, err := Connect(qmgrtest.Context(t), cfg)
 	if err != nil {

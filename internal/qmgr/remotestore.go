@@ -21,7 +21,7 @@ import (
 // Stored delivery between queue managers. Messages for an agent lie in the store of the queue manager to which the
 // agent is connected, wherever their source is. Requests of the source to that store go through its own queue manager,
 // as forwarded messages do (streams.StoreTask.At). The chunk messages go with the data, over the channel's other link, to the
-// queue manager that has the store (storeHere). It has its own server store them. The server's receipt comes back as an
+// queue manager that has the store (storeForAgent). It has its own server store them. The server's receipt comes back as an
 // answer does. So no third party forwards messages of stored delivery, and they never lie in two stores.
 
 // receipts are the receipts that an agent expects from other queue managers.

@@ -68,7 +68,7 @@ func (a *admission) denied(o *wire.Open, err error) {
 func (a *admission) begin(o *wire.Open, lane string) error {
 	rules, err := a.admitted(o)
 	if err == nil {
-		err = mayAppend(a.r.cfg.Place, &o.Request.Options)
+		err = mayAppend(a.r.cfg.Place, o.Request.Dest.Place, &o.Request.Options)
 	}
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func fitting(all []transfer.Resolved) int {
 // to wait.
 func resolveTarget(p place.Target, may place.Permit, t transfer.Target) (ledger.Target, error) {
 	g := ledger.Target{Target: t}
-	err := mayAppend(p, &t.Options)
+	err := mayAppend(p, t.Dest.Place, &t.Options)
 	var res transfer.Resolution
 	if err == nil {
 		res, err = resolve(p, may, t.Dest, t.Several, t.Resolved)
@@ -167,9 +167,9 @@ func resolveTarget(p place.Target, may place.Permit, t transfer.Target) (ledger.
 	return g, nil
 }
 
-// mayAppend refuses an append to a place that does not support it.
-func mayAppend(p place.Target, o *transfer.Options) error {
-	if _, can := p.(place.Appender); can || !o.Append() {
+// mayAppend refuses an append to a DEST of a place that does not support it.
+func mayAppend(p place.Target, of transfer.Place, o *transfer.Options) error {
+	if !o.Append() || place.Appends(p, of) {
 		return nil
 	}
 	return transfer.Errorf(transfer.KindUsage, "the destination cannot append: it keeps no files").

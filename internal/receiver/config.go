@@ -39,7 +39,6 @@ type Config struct {
 	Lanes     Lanes      // nil: there is the queue lane only
 	Store     Store      // nil: nothing comes by stored delivery
 	Instance  string     // names this run of the agent
-	Limits    []string   // the guarantees that the place cannot give here, for the audit
 	Memory    *wire.Memory
 	Delay     func() time.Duration // of a control message and its answer at present; nil: negligible
 	// Came returns the bytes of chunk messages that lanes have brought from an agent, parts of messages included; nil:

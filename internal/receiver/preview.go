@@ -58,7 +58,7 @@ type previewTarget struct {
 
 // previewed returns the destinations of a preview, by target. The error is the reason why no item would be sent.
 func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*previewTarget, error) {
-	if err := mayAppend(at, &q.Options); err != nil {
+	if err := mayAppend(at, p.Dest.Place, &q.Options); err != nil {
 		return nil, err
 	}
 	to := place.Destination{Dest: p.Dest, IfExists: q.IfExists}

@@ -74,7 +74,7 @@ func New(cfg Config) *Receiver {
 
 	s := &services{cfg: cfg, ctx: ctx, asking: make(chan struct{}, asksAtOnce), slots: newSlots(cfg.Slots), calls: newRunningPrograms(),
 		tombstones: tombstoneCounts{of: map[transfer.AgentName]int{}}, heard: lastHeard{at: map[transfer.AgentName]time.Time{}}, reading: newReading()}
-	s.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Limits: cfg.Limits, Forget: s.forgetPrograms}
+	s.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Place: cfg.Place, Forget: s.forgetPrograms}
 	s.agent = &writing.Agent{Ctx: ctx, Entries: s.entries, Place: cfg.Place, Content: cfg.Content, ItemSlots: writing.NewItemSlots(cfg.ItemSlots), Slots: cfg.Slots,
 		May: s.permit, ClearSuspect: s.clearSuspect, Wake: func(id transfer.ID, from transfer.AgentName) { s.wake(&waiter{id: id, from: from}) },
 		Unswept: func() { s.unswept.Store(true) }}

@@ -17,24 +17,29 @@ const (
 	Streams  Place = "stream"  // standard input or output of a command
 )
 
+// places are the places of this version. A further place is one more row.
+var places = map[Place]struct {
+	name     string // for users
+	patterns bool   // a source can be a pattern
+}{
+	Files:    {"files", true},
+	Datasets: {"data sets", true},
+	Queues:   {"queues", false},
+	Streams:  {"standard input and output", false},
+}
+
 // String returns the name of the place for users.
 func (p Place) String() string {
-	switch p {
-	case Files:
-		return "files"
-	case Datasets:
-		return "data sets"
-	case Queues:
-		return "queues"
-	case Streams:
-		return "standard input and output"
+	if known, ok := places[p]; ok {
+		return known.name
 	}
 	return string(p)
 }
 
 // Known reports whether this version knows the place.
 func (p Place) Known() bool {
-	return p == Files || p == Datasets || p == Queues || p == Streams
+	_, ok := places[p]
+	return ok
 }
 
 // A Location names files, or their destination, at one agent. Package location makes it from the words of a user, and
@@ -113,14 +118,11 @@ func (l Location) Check() error {
 	if err := l.Literal().Check(); err != nil {
 		return err
 	}
-	switch l.Place {
-	case Files, Datasets:
-	case Queues, Streams:
-		if l.Pattern {
-			return Errorf(KindUsage, "%s is in %s, where no pattern matches", l, l.Place)
-		}
-	default:
+	switch known, ok := places[l.Place]; {
+	case !ok:
 		return Errorf(KindVersion, "the place %.40q is not known to this version of Ferry", string(l.Place))
+	case l.Pattern && !known.patterns:
+		return Errorf(KindUsage, "%s is in %s, where no pattern matches", l, l.Place)
 	}
 	if !l.Records.IsZero() && l.Place != Datasets {
 		return Errorf(KindUsage, "%s has the records of a data set and is none", l)

@@ -57,7 +57,7 @@ func (d *dated) renew(i *identity.Identity) {
 	must(d.t, i.Renew(g))
 }
 
-// run runs an agent on a connection with an identity.
+// run runs an agent on a connection with an identity, which it renews as soon as it is connected.
 func (d *dated) run(i *identity.Identity, root string, config func(*qmgr.ConnConfig)) *qmgr.Conn {
 	d.t.Helper()
 	cc := qmgr.ConnConfig{URL: d.server.URL(), Identity: i, Log: slog.New(slog.DiscardHandler)}
@@ -66,6 +66,7 @@ func (d *dated) run(i *identity.Identity, root string, config func(*qmgr.ConnCon
 	}
 	conn, err := qmgr.Connect(d.ctx, cc)
 	must(d.t, err)
+	d.renew(i)
 	a, err := agent.Start(d.ctx, agent.Config{Name: transfer.AgentName(i.Name().Name), Dir: d.t.TempDir(), Roots: []string{root},
 		Log: slog.New(slog.DiscardHandler), Settings: transfer.Settings{ChunkSize: 64 << 10}}, conn)
 	must(d.t, err)
@@ -76,7 +77,7 @@ func (d *dated) run(i *identity.Identity, root string, config func(*qmgr.ConnCon
 // TestIdentitiesEndInMidTransfer lets the identities of both agents end during a transfer and renews them before it
 // begins. The queue manager ends their connections, the agents reconnect with the new identities, and no data are lost.
 func TestIdentitiesEndInMidTransfer(t *testing.T) {
-	// Both agents are connected before their identities end, and the transfer ends after that, even on a busy host.
+	// Each agent is connected before its identity ends, and the transfer ends after that, even on a busy host.
 	const ends = 10 * time.Second
 	d := newDated(t)
 	service := d.identity(identity.Coordination, "", roles.Coordination)
@@ -86,19 +87,18 @@ func TestIdentitiesEndInMidTransfer(t *testing.T) {
 	must(t, err)
 	t.Cleanup(s.Stop)
 
-	d.soon(ends)
-	alpha, beta := d.identity(identity.Agent, "ALPHA", roles.Agent), d.identity(identity.Agent, "BETA", roles.Agent)
-	d.soon(0)
 	user := d.identity(identity.User, "ann", roles.User)
 	from, to := t.TempDir(), t.TempDir()
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
 	must(t, os.WriteFile(filepath.Join(from, "a"), data, 0o600))
 	var lost atomic.Int64
 	count := func(cc *qmgr.ConnConfig) { cc.OnDisconnect = func(error) { lost.Add(1) } }
-	d.run(alpha, from, count)
-	d.run(beta, to, count)
-	d.renew(alpha)
-	d.renew(beta)
+	for name, root := range map[string]string{"ALPHA": from, "BETA": to} {
+		d.soon(ends)
+		i := d.identity(identity.Agent, name, roles.Agent)
+		d.soon(0)
+		d.run(i, root, count)
+	}
 	asks, err := qmgr.Connect(d.ctx, qmgr.ConnConfig{URL: d.server.URL(), Identity: user, Asks: true})
 	must(t, err)
 	t.Cleanup(asks.Close)

@@ -7,6 +7,7 @@ package console_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,10 +107,7 @@ func session(t *testing.T, top string, all []step) {
 		// Each step has an output file of its own.
 		out := filepath.Join(filepath.Dir(dir), strconv.Itoa(n))
 		typed := own.Replace(s.typed)
-		if strings.HasPrefix(typed, "ferry audit find") { // the records of an agent's last action come a moment later
-			typed = "for i in $(seq 100); do " + typed + " && break; sleep 0.1; done"
-		}
-		script.WriteString("exec >" + out + ".out 2>&1\n" + typed + "\necho $? >" + out + ".code\n")
+		script.WriteString("exec >" + out + ".out 2>&1\n" + patient(typed) + "\necho $? >" + out + ".code\n")
 	}
 	// kill returns before a process has ended, and an agent that ends still writes its files.
 	script.WriteString("kill $(jobs -p) 2>/dev/null\nwait\n")
@@ -118,7 +116,8 @@ func session(t *testing.T, top string, all []step) {
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = top
 	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Join(top, "bin")+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "GOPATH="+gopath(t), "GOCACHE="+gocache(t))
+	cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Join(top, "bin")+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "GOPATH="+gopath(t), "GOCACHE="+gocache(t),
+		"FERRY_TIMEOUT=30s") // on a slow disk an answer takes longer than the default of --timeout
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
@@ -143,6 +142,24 @@ func session(t *testing.T, top string, all []step) {
 			}
 		}
 	}
+}
+
+// until repeats a shell command that must succeed, for as long as a busy host may need.
+const until = "for i in $(seq 900); do %s && break; sleep 0.1; done"
+
+var startsAgent = regexp.MustCompile(`^ferry agent run (\w+) .*&$`)
+
+// patient returns a line that a user types, with the pause that a user makes before it or after it.
+func patient(typed string) string {
+	switch agent := startsAgent.FindStringSubmatch(typed); {
+	case agent != nil: // an agent that was just started is known a moment later
+		return typed + "\n" + fmt.Sprintf(until, "ferry agent ls | grep -qE '^"+agent[1]+" +READY'")
+	case strings.HasPrefix(typed, "ferry audit find"): // the records of an agent's last action come a moment later
+		return fmt.Sprintf(until, typed)
+	case strings.HasPrefix(typed, "ferry transfer ls"): // so is the end of a transfer
+		return fmt.Sprintf(until, "[ $("+typed+" | wc -l) -gt 1 ] && ! "+typed+" | grep -qE ' (queued|accepted|negotiating|waiting|running) '") + "\n" + typed
+	}
+	return typed
 }
 
 func gopath(t *testing.T) string  { return goenv(t, "GOPATH") }

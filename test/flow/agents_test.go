@@ -58,10 +58,11 @@ func TestRegistryShowsHowAgentsAre(t *testing.T) {
 		t.Errorf("ALPHA is shown as %+v", a)
 	}
 
-	n.File("ALPHA", "big", 1, 384*mib)
-	s := n.SendAsync("ALPHA:big", "BETA:out/")
+	n.File("ALPHA", "big", 1, 16*mib)
+	s := n.SendAsync("--limit", "16K", "ALPHA:big", "BETA:out/") // for longer than any wait
 	is("ALPHA", "ACTIVE")
-	s.Wait().Ends("successful", 0)
+	n.Ferry("transfer", "cancel", s.ID()).OK()
+	s.Wait().Ends("cancelled", 41)
 	is("ALPHA", "READY")
 	is("BETA", "READY")
 

@@ -71,7 +71,7 @@ func TestCancel(t *testing.T) {
 		n.UntilEvery("the transfer is queued", 50*time.Millisecond, func() bool { return len(n.Transfers()) == 1 })
 		id := n.Transfers()[0].ID
 
-		if r := n.Ferry("transfer", "cancel", "--timeout", "1s", id); r.Code != 2 || !strings.Contains(r.Stderr, "ALPHA") {
+		if r := n.Ferry("transfer", "cancel", "--timeout", "10s", id); r.Code != 2 || !strings.Contains(r.Stderr, "ALPHA") {
 			t.Errorf("a cancel at an agent that is away ends with %d: %s", r.Code, r.Stderr)
 		}
 		n.Start("ALPHA")

@@ -106,7 +106,7 @@ func TestJobTakenBack(t *testing.T) {
 	n := up(t, "ALPHA", "BETA", "GAMMA")
 	n.File("ALPHA", "a", 1, 1000)
 	n.Stop("ALPHA")
-	r := n.Ferry("send", "--recovery-timeout", "2s", "ALPHA:a", "BETA:in/", "--also-to", "GAMMA:in/")
+	r := n.Ferry("send", "--recovery-timeout", withdrawnAfter, "ALPHA:a", "BETA:in/", "--also-to", "GAMMA:in/")
 	if r.Code != 69 || !strings.Contains(r.Stderr, "it is cancelled") {
 		t.Errorf("code %d: %s", r.Code, r.Stderr)
 	}

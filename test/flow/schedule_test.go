@@ -83,24 +83,25 @@ func TestScheduledOnceThroughKills(t *testing.T) {
 		return s.Done == times && s.Next.IsZero() && s.Waiting == 0
 	})
 	var ran []network.Progress
-	n.Until("its transfers have ended", func() bool {
+	missed := int64(0)
+	n.Until("its transfers have ended, and the others are recorded as missed", func() bool {
 		ran = n.Transfers()
 		for _, p := range ran {
 			if !p.Final() {
 				return false
 			}
 		}
-		return len(ran) >= 4
-	})
-	missed := int64(0)
-	// The agent was down, or the previous transfer was running.
-	for _, m := range regexp.MustCompile(`schedule often: (?:missed|due while .*, and not submitted:) (\d+),`).FindAllStringSubmatch(n.Ferry("audit", "ls", "--json").OK().Stdout, -1) {
-		k, err := strconv.ParseInt(m[1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
+		missed = 0
+		// The agent was down, or the previous transfer was running.
+		for _, m := range regexp.MustCompile(`schedule often: (?:missed|due while .*, and not submitted:) (\d+),`).FindAllStringSubmatch(n.Ferry("audit", "ls", "--json").OK().Stdout, -1) {
+			k, err := strconv.ParseInt(m[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			missed += k
 		}
-		missed += k
-	}
+		return int64(len(ran))+missed >= times
+	})
 	for _, p := range ran {
 		if p.State != "successful" {
 			t.Errorf("transfer %s is %s", p.ID, p.State)

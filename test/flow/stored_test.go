@@ -263,7 +263,7 @@ func TestStoredSweep(t *testing.T) {
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, mib)
 	n.Stop("BETA")
-	s := n.SendAsync(stored, "--recovery-timeout", "4s", "ALPHA:a", "BETA:out/")
+	s := n.SendAsync(stored, "--recovery-timeout", withdrawnAfter, "ALPHA:a", "BETA:out/")
 	isSent(t, n, s.ID())
 	n.Stop(n.ManagersOf("BETA")...)
 	n.UntilEvery("ALPHA gives it up", 50*time.Millisecond, func() bool { return n.Logged("ALPHA", "transfer ended") > 0 })

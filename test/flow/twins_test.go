@@ -12,11 +12,6 @@ import (
 	"ferry/test/flow/network"
 )
 
-// late is the time within which two agents of one name must find each other once both reach the queue manager. They
-// have 5 s, which test/protocol proves in virtual time; the rest is for a busy host. The log of each test has the
-// measured time.
-const late = 12 * time.Second
-
 // TestAgentsOfOneNameStartedTogether starts agents of one name at the same instant. One stays. The others name its
 // holder, before they have taken any work.
 func TestAgentsOfOneNameStartedTogether(t *testing.T) {
@@ -103,7 +98,8 @@ func twin(n *network.Network, who, url string) {
 	n.AddOther(who, "agent ALPHA ready", "agent", "run", "ALPHA", "--network", url, "--dir", n.State(who), "--root", n.Root(who), "--direct", "off")
 }
 
-// alone waits until one of the processes is left, for as long as two may live.
+// alone waits until one of the processes is left. Two agents of one name have 5 s to find each other once both reach the
+// queue manager, which test/protocol proves in virtual time. The log has the measured time.
 func alone(t *testing.T, n *network.Network, all ...string) (owner string) {
 	t.Helper()
 	from := time.Now()
@@ -120,11 +116,7 @@ func alone(t *testing.T, n *network.Network, all ...string) (owner string) {
 	if left != 1 {
 		t.Fatal("no agent of the name is left")
 	}
-	took := time.Since(from)
-	t.Logf("one agent of the name is left after %.1f s", took.Seconds())
-	if took > late {
-		t.Errorf("two agents of one name have lived for %s", took)
-	}
+	t.Logf("one agent of the name is left after %.1f s", time.Since(from).Seconds())
 	return owner
 }
 

@@ -10,6 +10,9 @@ import (
 	"ferry/test/flow/network"
 )
 
+// withdrawnAfter is the recovery time-out of requests that no agent takes. A slow disk stores them in this time.
+const withdrawnAfter = "15s"
+
 // TestWithdrawnRequestsNeverRun checks requests that `ferry send` has reported as withdrawn. They do not run when the
 // agent starts, and are shown as withdrawn.
 func TestWithdrawnRequestsNeverRun(t *testing.T) {
@@ -19,7 +22,7 @@ func TestWithdrawnRequestsNeverRun(t *testing.T) {
 	n.Stop("ALPHA")
 	var sends []*network.Sending
 	for i := range 12 {
-		sends = append(sends, n.SendAsync("--recovery-timeout", "3s", "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
+		sends = append(sends, n.SendAsync("--recovery-timeout", withdrawnAfter, "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
 	}
 	withdrawn := 0
 	for _, s := range sends {
@@ -77,7 +80,7 @@ func TestQueuedRequestsAreTakenBack(t *testing.T) {
 			var sends []*network.Sending
 			for i := range 6 {
 				if lost {
-					sends = append(sends, n.SendAsync("--recovery-timeout", "3s", "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
+					sends = append(sends, n.SendAsync("--recovery-timeout", withdrawnAfter, "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
 					continue
 				}
 				sends = append(sends, n.SendAsync("--detach", "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
@@ -91,7 +94,7 @@ func TestQueuedRequestsAreTakenBack(t *testing.T) {
 			for _, p := range n.Transfers() {
 				if want[p.ID] = "withdrawn"; !lost {
 					want[p.ID] = "cancelled"
-					cancels = append(cancels, n.Async("transfer", "cancel", "--timeout", "2s", p.ID))
+					cancels = append(cancels, n.Async("transfer", "cancel", "--timeout", "10s", p.ID))
 				}
 			}
 			for _, c := range cancels {

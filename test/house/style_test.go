@@ -101,6 +101,11 @@ var styles = []struct {
 		{"an ordinary host", tree{"docs/a.md": "https://www.apache.org/licenses/\n"}, ""},
 		{"checksums", tree{"go.sum": "https://pro" + "xy.example.org\n"}, ""},
 	}},
+	{"forms", "other interfaces cannot import the command line, and show the same JSON forms: those of package view", forms, []trial{
+		{"in the command line", tree{"internal/cli/a/a.go": "package a\ntype t struct { A int `json:\"a\"` }\n"}, "internal/cli/a/a.go:2 "},
+		{"in a test", tree{"internal/cli/a/a_test.go": "package a\ntype t struct { A int `json:\"a\"` }\n"}, ""},
+		{"elsewhere", tree{"internal/client/view/a.go": "package view\ntype t struct { A int `json:\"a\"` }\n"}, ""},
+	}},
 	{"seeds", "a fuzz target without a seed starts from nothing, and in go test runs nothing at all", seeds, []trial{
 		{"added", tree{"a/a_test.go": "package a\nfunc FuzzA(f *testing.F) { f.Add(1); f.Fuzz(nil) }\n"}, ""},
 		{"kept", tree{"a/a_test.go": "package a\nfunc FuzzA(f *testing.F) { f.Fuzz(nil) }\n", "a/testdata/fuzz/FuzzA/1": "x"}, ""},
@@ -365,6 +370,23 @@ var place = regexp.MustCompile(`(?:^|[^\w.~-])/(?:ro` + `ot|wo` + `rk)/` +
 
 func places(files tree) []string {
 	return grep(files, place, "is of one machine or one registry")
+}
+
+// forms complains about JSON forms in the command line.
+func forms(files tree) []string {
+	var bad []string
+	for _, f := range files.goFiles() {
+		if f.test || folderOf(f.dir) != "internal/cli" {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if field, ok := n.(*ast.Field); ok && field.Tag != nil && strings.Contains(field.Tag.Value, "json:") {
+				bad = append(bad, f.at(field)+" is a field of a JSON form in the command line")
+			}
+			return true
+		})
+	}
+	return bad
 }
 
 func seeds(files tree) []string {

@@ -320,7 +320,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	await(ts, fmt.Sprintf("%q in what ferry %q says", args[0], args[1:]), func() bool {
 		c := exec.Command(filepath.Join(ts.Getenv("BIN"), exe("ferry")), args[1:]...)
 		c.Dir = ts.MkAbs(".")
-		for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_STATE_HOME", "FERRY_NETWORK"} {
+		for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_STATE_HOME", "FERRY_NETWORK", "FERRY_TIMEOUT"} {
 			c.Env = append(c.Env, name+"="+ts.Getenv(name))
 		}
 		out, err = c.Output() // not ts.Exec: the log would have every try

@@ -29,8 +29,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"unprivileged": unprivileged})
 }
 
-// TestScripts gives each script a state directory, a home and a free port of
-// its own, and no FERRY_ variable.
+// TestScripts gives each script a state directory, a home and a free port of its own. It sets no FERRY_ variable but
+// FERRY_TIMEOUT: on a slow disk an answer may take longer than the default of --timeout. A lost question is repeated in
+// time.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
 	// Without the tables of a debugger, the linker has a third less to do.
@@ -69,6 +70,7 @@ func TestScripts(t *testing.T) {
 				"URL":            "nats://127.0.0.1:" + port,
 				"VERSION":        builtVersion,
 				"WHO":            strings.ToLower(me.Username),
+				"FERRY_TIMEOUT":  (patience / 3).String(),
 				"GOTRACEBACK":    "all",
 			} {
 				env.Setenv(k, v)

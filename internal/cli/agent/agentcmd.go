@@ -14,23 +14,10 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// A pingLine is the answer of an agent.
-type pingLine struct {
-	Agent   transfer.AgentName `json:"agent"`
-	Seconds float64            `json:"seconds"`
-	State   string             `json:"state"`
-}
-
-// An agentLine is an agent that was removed or set.
-type agentLine struct {
-	MessageType string                        `json:"message_type"` // removed, set
-	Agent       transfer.AgentName            `json:"agent"`
-	Rates       map[transfer.AgentName]string `json:"rates,omitempty"` // its rate to each agent; "": to all together
-}
 
 // New makes the command `ferry agent`.
 func New() *cobra.Command {
@@ -78,11 +65,7 @@ func newAgentRm() *cobra.Command {
 			if err := net.RemoveAgent(ctx, name); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, agentLine{MessageType: "removed", Agent: name})
-			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "agent %s removed\n", name)
-			}
+			output.Result(cmd, q.JSON, view.AgentRemoved(name), "agent %s removed\n", name)
 			return nil
 		}}
 	q.Add(c)
@@ -117,11 +100,7 @@ until the agent is started again. Then its own --limit holds.`,
 			if err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, agentLine{"set", name, now.Rates})
-			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "agent %s sends at most: %s\n", name, ratesText(now.Rates))
-			}
+			output.Result(cmd, q.JSON, view.AgentSet(name, now), "agent %s sends at most: %s\n", name, ratesText(now.Rates))
 			return nil
 		}}
 	q.Add(c)
@@ -189,18 +168,9 @@ func newAgentPing() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if q.JSON {
-			output.JSON(cmd, pingLine{name, took.Seconds(), b.Status})
-		} else {
-			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
-		}
+		output.Result(cmd, q.JSON, view.PingOf(name, b, took), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
 		return nil
 	}}
 	q.Add(c)
 	return c
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"agent": wire.AgentStatus{}, "agent_changed": agentLine{}, "agent_ping": pingLine{}}
 }

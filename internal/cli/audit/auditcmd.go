@@ -14,6 +14,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/coordination"
 	"ferry/internal/node/config"
 	"ferry/internal/node/member"
@@ -81,7 +82,7 @@ func newAuditLs() *cobra.Command {
 			return q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, func(raw json.RawMessage) error {
 				n++
 				if q.JSON { // the record as it is in the log
-					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(raw))
+					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", view.ForScripts(raw))
 					return nil
 				}
 				r, err := audit.Decode(raw)
@@ -120,30 +121,6 @@ func told(r *audit.Record) []string {
 	return lines
 }
 
-// A Found is an item that `ferry audit find` has found, as it is written in JSON.
-type Found struct {
-	MessageType string             `json:"message_type"`
-	Time        time.Time          `json:"time"`
-	Transfer    transfer.ID        `json:"transfer"`
-	Job         string             `json:"job,omitempty"`
-	Source      transfer.AgentName `json:"source"`
-	Destination transfer.AgentName `json:"destination"`
-	Arrived     bool               `json:"arrived"`
-	Item        *transfer.Outcome  `json:"item"`
-}
-
-func foundOf(it client.Item) Found {
-	return Found{"item", it.Time, it.Transfer, it.Job, it.Source, it.Destination, it.Outcome.OK(), it.Outcome}
-}
-
-// FoundAll returns items in the form of JSON.
-func FoundAll(items []client.Item) (all []Found) {
-	for _, it := range items {
-		all = append(all, foundOf(it))
-	}
-	return all
-}
-
 func newAuditFind() *cobra.Command {
 	q := &auditQuery{}
 	f := &FilterFlags{}
@@ -172,8 +149,8 @@ agent where the destination is a pipe. Result code 26: there is no such file.`,
 							continue
 						}
 						n++
-						one := foundOf(client.ItemOf(&r, i))
-						row(one, one.line()...)
+						one := view.FoundOf(client.ItemOf(&r, i))
+						row(one, foundRow(&one)...)
 					}
 					return nil
 				}
@@ -206,8 +183,8 @@ func sayLimit(cmd *cobra.Command, n, limit int, what string) {
 	}
 }
 
-// line returns the cells of the item in the output of `ferry audit find`.
-func (f *Found) line() []string {
+// foundRow returns the cells of an item in the output of `ferry audit find`.
+func foundRow(f *view.Found) []string {
 	o := f.Item
 	result, digest, to := "arrived", output.Or(o.Digest, "none"), output.At(f.Destination, o.Path)
 	if !o.OK() {
@@ -219,7 +196,7 @@ func (f *Found) line() []string {
 	return []string{output.Stamp(f.Time), result, output.At(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
 }
 
-// Describe describes a record in a few words. Records of items have found.line.
+// Describe describes a record in a few words. Records of items have foundRow.
 func Describe(r *audit.Record) string {
 	switch {
 	case r.Counts != nil:
@@ -310,7 +287,7 @@ func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMess
 func newAuditShow() *cobra.Command {
 	q := &auditQuery{}
 	var proof bool
-	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: usage.OneID("transfer"), RunE: func(cmd *cobra.Command, args []string) error {
 		if proof {
 			return q.showProofs(cmd, args[0])
 		}
@@ -326,7 +303,7 @@ func newAuditShow() *cobra.Command {
 		}
 		for i := len(records) - 1; i >= 0; i-- {
 			if q.JSON {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(records[i]))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", view.ForScripts(records[i]))
 				continue
 			}
 			r, err := audit.Decode(records[i])
@@ -457,9 +434,4 @@ func ranWords(r *audit.Record) string {
 		text += "; it wrote: " + last
 	}
 	return output.Printable(text)
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"audit_record": audit.Record{}, "audit_item": Found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{}, "audit_checked": checked{}, "audit_accepted": accepted{}}
 }

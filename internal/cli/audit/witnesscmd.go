@@ -18,6 +18,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/node/member"
 	"ferry/internal/transfer"
 )
@@ -55,22 +56,12 @@ audit log records the last checkpoint that the agent had seen.`,
 				if err != nil {
 					return err
 				}
-				if q.JSON {
-					output.JSON(cmd, accepted{"accepted", name})
-				} else {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s goes on from the log that coordination has now\n", name)
-				}
+				output.Result(cmd, q.JSON, view.AcceptedOf(name), "%s goes on from the log that coordination has now\n", name)
 			}
 			return nil
 		}}
 	q.Add(c)
 	return c
-}
-
-// accepted is the output of `ferry audit accept --json` for an agent.
-type accepted struct {
-	MessageType string             `json:"message_type"`
-	Agent       transfer.AgentName `json:"agent"`
 }
 
 // showProofs writes the records of a transfer with their proofs, oldest first.
@@ -219,30 +210,13 @@ func (k *checking) rootsOf(p *audit.Proof) ([]string, error) {
 	return i.Roots().Ever().Hashes(), nil
 }
 
-// checked is the output of `ferry audit check --json` for a proof.
-type checked struct {
-	MessageType string             `json:"message_type"`
-	Line        int                `json:"line"`
-	Proved      bool               `json:"proved"`
-	Problem     string             `json:"problem,omitempty"`
-	Network     string             `json:"network,omitempty"`
-	Agent       transfer.AgentName `json:"agent,omitempty"`
-	Signed      bool               `json:"signed"` // by that agent
-	Records     int64              `json:"records,omitempty"`
-	Root        string             `json:"root,omitempty"`
-	Witnesses   []audit.Seen       `json:"witnesses,omitempty"`
-	Record      json.RawMessage    `json:"record,omitempty"`
-}
-
 // say prints the proved entry, or the reason why nothing is proved.
 func (k *checking) say(line int, p *audit.Proved, err error) {
-	c := checked{MessageType: "checked", Line: line, Proved: err == nil}
+	c := view.CheckedOf(line, p, err)
 	if err != nil {
 		k.bad++
-		c.Problem = err.Error()
 	} else {
 		k.good++
-		c.Network, c.Agent, c.Signed, c.Records, c.Root, c.Witnesses, c.Record = p.Network, p.Record.Agent, p.Signed, p.Size, hex.EncodeToString(p.Root[:]), p.Witnesses, p.Raw
 	}
 	out := k.cmd.OutOrStdout()
 	switch {

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,14 +15,10 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/draft"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 )
-
-// callLine is the form of a call under --json.
-type callLine struct {
-	MessageType string `json:"message_type"` // call, cancel, summary
-	*managedcall.Call
-}
 
 // New makes the command `ferry call`.
 func New() *cobra.Command {
@@ -33,37 +28,8 @@ func New() *cobra.Command {
 	return c
 }
 
-// callProgram holds the flags that describe a call.
-type callProgram struct {
-	timeout, pause string
-	retries        int
-	success        string
-	job            string
-	meta           []string
-}
-
-// put makes a call of the flags and the arguments AGENT PROGRAM [ARG...].
-func (f *callProgram) put(args []string) (*managedcall.Put, error) {
-	agent, err := transfer.ParseAgentName(args[0])
-	if err != nil {
-		return nil, err
-	}
-	p := &managedcall.Put{ID: transfer.NewID(time.Now()), Agent: agent, Job: f.job}
-	p.Program = transfer.Program{Name: args[1], Args: args[2:], Retries: f.retries, Success: transfer.Codes(f.success)}
-	timeout, err := transfer.ParseDuration(f.timeout)
-	pause, err2 := transfer.ParseDuration(f.pause)
-	if err := cmp.Or(err, err2); err != nil {
-		return nil, err
-	}
-	p.Program.Timeout, p.Program.Pause = timeout, pause
-	if p.Meta, err = request.ParseMeta(f.meta); err != nil {
-		return nil, err
-	}
-	return p, p.Check()
-}
-
 func newCallRun() *cobra.Command {
-	q, p, f := &session.Query{Timeout: 5 * time.Second}, &callProgram{}, &request.Flags{}
+	q, p, f := &session.Query{Timeout: 5 * time.Second}, &draft.Call{}, &request.Flags{}
 	c := &cobra.Command{
 		Use:   "run [flags] AGENT PROGRAM [ARG...]",
 		Short: "Have an agent run one of its programs, and wait for its end",
@@ -88,7 +54,7 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			put, err := p.put(args)
+			put, err := p.Put(args[0], args[1], args[2:])
 			if err != nil {
 				return err
 			}
@@ -97,12 +63,12 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 	}
 	fl := c.Flags()
 	session.AddNetwork(fl, &q.Network)
-	fl.StringVar(&p.timeout, "timeout", "10m", "how long one run of the program may take; then it is killed")
-	fl.IntVar(&p.retries, "retries", 0, "how often it is started again when it has failed")
-	fl.StringVar(&p.pause, "pause", "0s", "how long to wait before each of these")
-	fl.StringVar(&p.success, "success-codes", "0", "exit codes that are no failure, as 0,4-8")
-	fl.StringVar(&p.job, "job", "", "a name for people, kept on record")
-	fl.StringArrayVar(&p.meta, "meta", nil, "K=V, kept on record; may be repeated")
+	fl.StringVar(&p.Timeout, "timeout", "10m", "how long one run of the program may take; then it is killed")
+	fl.IntVar(&p.Retries, "retries", 0, "how often it is started again when it has failed")
+	fl.StringVar(&p.Pause, "pause", "0s", "how long to wait before each of these")
+	fl.StringVar(&p.Success, "success-codes", "0", "exit codes that are no failure, as 0,4-8")
+	fl.StringVar(&p.Job, "job", "", "a name for people, kept on record")
+	fl.StringArrayVar(&p.Meta, "meta", nil, "K=V, kept on record; may be repeated")
 	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&q.JSON, "json", false, "one JSON object a line")
 	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no notices and no summary; the program's output is printed")
@@ -201,7 +167,7 @@ func (w *callWatch) follow() error {
 func (w *callWatch) finish(c *managedcall.Call) error {
 	switch {
 	case w.json:
-		output.JSON(w.cmd, callLine{"summary", c})
+		output.JSON(w.cmd, view.CallOf(view.TypeSummary, c))
 	default:
 		w.output(c)
 		if c.State != transfer.Successful {
@@ -266,14 +232,6 @@ func (w *callWatch) stop() error {
 	return output.Exit(transfer.CodeCancelled)
 }
 
-// oneCall accepts exactly one call ID, or the end of one.
-func oneCall(cmd *cobra.Command, args []string) error {
-	if err := usage.OneArg("a call ID or its last six or more characters")(cmd, args); err != nil {
-		return err
-	}
-	return transfer.CheckIDSuffix(args[0])
-}
-
 func newCallLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your calls, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
@@ -282,7 +240,7 @@ func newCallLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, managedcall.AskList, managedcall.Page{}, func(_ client.AtAgent, l *managedcall.Listed, row output.Row) (next any) {
 				for n := range l.Calls {
 					c := &l.Calls[n]
-					row(callLine{"call", c}, c.ID.String(), string(c.State), string(c.Agent), output.Printable(c.Program.Name), exitOf(c), output.Stamp(c.Made), output.Printable(c.Job), output.Person(c.Principal))
+					row(view.CallOf(view.TypeCall, c), c.ID.String(), string(c.State), string(c.Agent), output.Printable(c.Program.Name), exitOf(c), output.Stamp(c.Made), output.Printable(c.Job), output.Person(c.Principal))
 					if l.More {
 						next = managedcall.Page{After: c.ID}
 					}
@@ -301,28 +259,19 @@ func exitOf(c *managedcall.Call) string {
 	return fmt.Sprint(c.Ran.Code)
 }
 
-// aboutCall opens the connection, finds the call that the argument names, and calls fn with it.
-func aboutCall(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
+// withCall returns the function of a command that finds the call of its argument and calls fn with it.
+func withCall(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		k, done, err := q.OpenKept(cmd)
-		if err != nil {
-			return err
-		}
-		defer done()
-		at, c, err := session.Find[managedcall.Call](k, managedcall.AskShow, "call", args[0], managedcall.Named{ID: args[0]})
-		if err != nil {
-			return err
-		}
-		return fn(k, at, c)
+		return session.WithKept(q, cmd, managedcall.AskShow, "call", args[0], managedcall.Named{ID: args[0]}, fn)
 	}
 }
 
 func newCallShow() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "show ID", Short: "Show a call, with its program's result code and output", Args: oneCall,
-		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show a call, with its program's result code and output", Args: usage.OneID("call"),
+		RunE: withCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
 			if q.JSON {
-				output.JSON(k.Cmd, callLine{"call", c})
+				output.JSON(k.Cmd, view.CallOf(view.TypeCall, c))
 				return nil
 			}
 			p := &c.Program
@@ -355,8 +304,8 @@ func newCallShow() *cobra.Command {
 
 func newCallWatch() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "watch ID", Short: "Wait for the end of a call; the result code is the call's", Args: oneCall,
-		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+	c := &cobra.Command{Use: "watch ID", Short: "Wait for the end of a call; the result code is the call's", Args: usage.OneID("call"),
+		RunE: withCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
 			w := &callWatch{ctx: k.Ctx, cmd: k.Cmd, at: at, id: c.ID, json: q.JSON}
 			return w.ended(w.follow())
 		})}
@@ -366,8 +315,8 @@ func newCallWatch() *cobra.Command {
 
 func newCallCancel() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a call: its program is killed, or never started", Args: oneCall,
-		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a call: its program is killed, or never started", Args: usage.OneID("call"),
+		RunE: withCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
 			c, err := client.Tell[managedcall.Call](k.Ctx, at, q.Timeout, managedcall.CommandCancel, managedcall.Named{ID: c.ID.String()})
 			if err != nil {
 				return err
@@ -376,18 +325,9 @@ func newCallCancel() *cobra.Command {
 			if !state.Final() {
 				state = transfer.Cancelling
 			}
-			if q.JSON {
-				output.JSON(k.Cmd, callLine{"cancel", c})
-			} else {
-				fmt.Fprintf(k.Cmd.OutOrStdout(), "%s %s\n", c.ID, state)
-			}
+			output.Result(k.Cmd, q.JSON, view.CallOf(view.TypeCancel, c), "%s %s\n", c.ID, state)
 			return nil
 		})}
 	q.Add(c)
 	return c
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"call": callLine{}}
 }

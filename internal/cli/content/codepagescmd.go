@@ -1,28 +1,15 @@
 package content
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/client/view"
 	"ferry/internal/content/codepage"
 )
-
-// codePageRow is a code page as `ferry codepages --json` writes it.
-type codePageRow struct {
-	Name     string   `json:"name"`
-	Aliases  []string `json:"aliases"`
-	About    string   `json:"about"`
-	EBCDIC   bool     `json:"ebcdic"`
-	MinBytes int      `json:"min_bytes"` // of a character
-	MaxBytes int      `json:"max_bytes"`
-	Shifts   bool     `json:"shifts"`  // shift-out and shift-in around characters of two bytes
-	Newline  string   `json:"newline"` // bytes in hexadecimal
-	Blank    string   `json:"blank"`
-}
 
 // NewCodepages makes the command `ferry codepages`.
 func NewCodepages() *cobra.Command {
@@ -45,8 +32,8 @@ that the NAMEs mean. A name is IBM's (IBM-1047), Java's (Cp1047), IANA's
 			}
 			return output.List(cmd, asJSON, []string{"NAME", "BYTES", "NEWLINE", "FOR", "ALIASES"}, func(row output.Row) error {
 				for _, p := range pages {
-					r := CodePageOf(p)
-					row(r, r.Name, r.width(), r.Newline, r.About, strings.Join(r.Aliases, " "))
+					r := view.CodePageOf(p)
+					row(r, r.Name, widthOf(r), r.Newline, r.About, strings.Join(r.Aliases, " "))
 				}
 				return nil
 			})
@@ -55,16 +42,8 @@ that the NAMEs mean. A name is IBM's (IBM-1047), Java's (Cp1047), IANA's
 	return c
 }
 
-// CodePageOf returns the row of a code page.
-func CodePageOf(p *codepage.Page) *codePageRow {
-	r := &codePageRow{Name: p.Name(), Aliases: p.Aliases(), About: p.About(), EBCDIC: p.EBCDIC(), Shifts: p.Shifts(),
-		Newline: strings.ToUpper(hex.EncodeToString(p.Newline())), Blank: strings.ToUpper(hex.EncodeToString(p.Blank()))}
-	r.MinBytes, r.MaxBytes = p.Width()
-	return r
-}
-
-// width describes the bytes of a character.
-func (r *codePageRow) width() string {
+// widthOf describes the bytes of a character.
+func widthOf(r *view.CodePageRow) string {
 	switch {
 	case r.MinBytes == r.MaxBytes:
 		return fmt.Sprint(r.MinBytes)
@@ -72,9 +51,4 @@ func (r *codePageRow) width() string {
 		return fmt.Sprintf("%d/%d", r.MinBytes, r.MaxBytes)
 	}
 	return fmt.Sprintf("%d-%d", r.MinBytes, r.MaxBytes)
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"code_page": codePageRow{}, "data_set": datasetEntry{}}
 }

@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client/view"
 	"ferry/internal/content/record"
 	"ferry/internal/node/config"
 	"ferry/internal/transfer"
@@ -76,7 +77,7 @@ are those given with it or with flags, otherwise those kept beside the file.`,
 			if asJSON {
 				output.JSON(cmd, e)
 			} else {
-				e.print(cmd.OutOrStdout())
+				printEntry(cmd.OutOrStdout(), e)
 			}
 			if e.Error != nil {
 				return e.Error
@@ -103,31 +104,13 @@ func openDatasets(dir string) (*datasets, error) {
 	return &datasets{root}, nil
 }
 
-// A datasetEntry is a record file in JSON. Lengths are of the records' data.
-type datasetEntry struct {
-	Dataset  string          `json:"dataset,omitempty"` // of a path that is a data set's
-	Path     transfer.Path   `json:"path"`              // beneath the root, or as it was given
-	RECFM    string          `json:"recfm,omitempty"`
-	LRECL    int             `json:"lrecl,omitempty"`
-	BLKSIZE  int             `json:"blksize,omitempty"`
-	Encoding string          `json:"encoding,omitempty"`
-	Bytes    int64           `json:"bytes"`
-	Records  int64           `json:"records"`
-	Shortest int             `json:"shortest"`
-	Longest  int             `json:"longest"`
-	Short    bool            `json:"short_last_record,omitempty"`
-	Blocks   int64           `json:"blocks"`
-	Tracks   int64           `json:"tracks"`
-	Share    float64         `json:"tracks_share"` // the last track by the part that is taken
-	Error    *transfer.Error `json:"error,omitempty"`
-}
-
-func (e *datasetEntry) name() string { return output.Or(e.Dataset, e.Path.String()) }
+// nameOf returns the data set of a record file, or its path.
+func nameOf(e *view.DatasetEntry) string { return output.Or(e.Dataset, e.Path.String()) }
 
 func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error {
 	n, bad, more := 0, 0, false
 	err := output.List(cmd, asJSON, []string{"NAME", "RECFM", "LRECL", "BLKSIZE", "BYTES", "RECORDS", "TRACKS"}, func(row output.Row) error {
-		return l.each(func(e *datasetEntry) error {
+		return l.each(func(e *view.DatasetEntry) error {
 			if n == limit {
 				more = true
 				return fs.SkipAll
@@ -137,9 +120,9 @@ func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error
 			if e.Error != nil {
 				bad++
 				records = "not sound"
-				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s: %s\n", output.Printable(e.name()), output.Printable(e.Error.Error()))
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s: %s\n", output.Printable(nameOf(e)), output.Printable(e.Error.Error()))
 			}
-			row(e, e.name(), e.RECFM, strconv.Itoa(e.LRECL), strconv.Itoa(e.BLKSIZE), strconv.FormatInt(e.Bytes, 10), records, strconv.FormatInt(e.Tracks, 10))
+			row(e, nameOf(e), e.RECFM, strconv.Itoa(e.LRECL), strconv.Itoa(e.BLKSIZE), strconv.FormatInt(e.Bytes, 10), records, strconv.FormatInt(e.Tracks, 10))
 			return nil
 		})
 	})
@@ -159,17 +142,17 @@ func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error
 
 // each calls fn for each file with attributes, sorted by path. A file or directory that cannot be read is an entry with
 // an error.
-func (l *datasets) each(fn func(*datasetEntry) error) error {
+func (l *datasets) each(fn func(*view.DatasetEntry) error) error {
 	return fs.WalkDir(l.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return fn(&datasetEntry{Path: transfer.Path(p), Error: unreadable(p, err)})
+			return fn(&view.DatasetEntry{Path: transfer.Path(p), Error: unreadable(p, err)})
 		}
 		if !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".ferry-") {
 			return nil
 		}
 		s, ok, err := l.sidecar(p)
 		if err != nil {
-			return fn(&datasetEntry{Path: transfer.Path(p), Error: transfer.AsError(err)})
+			return fn(&view.DatasetEntry{Path: transfer.Path(p), Error: transfer.AsError(err)})
 		}
 		if !ok {
 			return nil
@@ -223,8 +206,8 @@ func (l *datasets) open(name string) (*os.File, int64, error) {
 }
 
 // look reads a file and returns its entry.
-func (l *datasets) look(p string, s record.Sidecar) *datasetEntry {
-	e := &datasetEntry{Path: transfer.Path(p), RECFM: s.RECFM(), LRECL: s.LRECL, BLKSIZE: s.BLKSIZE, Encoding: s.Encoding}
+func (l *datasets) look(p string, s record.Sidecar) *view.DatasetEntry {
+	e := &view.DatasetEntry{Path: transfer.Path(p), RECFM: s.RECFM(), LRECL: s.LRECL, BLKSIZE: s.BLKSIZE, Encoding: s.Encoding}
 	if d, ok := record.AtPath(p); ok {
 		e.Dataset = d.String()
 	}
@@ -261,7 +244,7 @@ func unreadable(name string, err error) *transfer.Error {
 }
 
 // showDataset returns the entry of the file that an argument names.
-func showDataset(arg, dir string, dirGiven bool, given record.Attributes) (*datasetEntry, error) {
+func showDataset(arg, dir string, dirGiven bool, given record.Attributes) (*view.DatasetEntry, error) {
 	name := arg
 	if record.IsDataset(arg) {
 		d, err := record.ParseDataset(arg)
@@ -318,8 +301,8 @@ func showDataset(arg, dir string, dirGiven bool, given record.Attributes) (*data
 	return e, nil
 }
 
-// print writes the entry as text.
-func (e *datasetEntry) print(w io.Writer) {
+// printEntry writes an entry as text.
+func printEntry(w io.Writer, e *view.DatasetEntry) {
 	records := fmt.Sprintf("%d, of %d to %d bytes", e.Records, e.Shortest, e.Longest)
 	switch {
 	case e.Records == 0:
@@ -334,7 +317,7 @@ func (e *datasetEntry) print(w io.Writer) {
 
 	attributes := record.Attributes{LRECL: e.LRECL, BLKSIZE: e.BLKSIZE}
 	attributes.Format, attributes.ASA, _ = record.ParseRECFM(e.RECFM)
-	rows := [][]string{{"name", e.name()}, {"path", e.Path.String()}, {"attributes", attributes.String()}, {"code page", output.Or(e.Encoding, "-")},
+	rows := [][]string{{"name", nameOf(e)}, {"path", e.Path.String()}, {"attributes", attributes.String()}, {"code page", output.Or(e.Encoding, "-")},
 		{"bytes", strconv.FormatInt(e.Bytes, 10)}, {"records", records}, {"blocks", strconv.FormatInt(e.Blocks, 10)},
 		{"tracks of a 3390", fmt.Sprintf("%d, %.1f of them filled", e.Tracks, e.Share)}}
 	output.Table(w, rows)

@@ -14,17 +14,9 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 )
-
-// A ControlLine is a transfer that was handed over, cancelled or resumed.
-type ControlLine struct {
-	MessageType string         `json:"message_type"` // submitted, not_submitted, cancel, resume
-	ID          transfer.ID    `json:"id"`
-	State       transfer.State `json:"state,omitempty"` // empty: it is not known
-
-	Handover client.Handover `json:"handover,omitempty"` // how far a submitted request has come
-}
 
 // Times of a handover.
 const (
@@ -46,16 +38,11 @@ type Handing struct {
 
 // say prints the ID, or with --json how far the handover has come.
 func (h *Handing) say(state transfer.State, at client.Handover) {
-	line := ControlLine{MessageType: "submitted", ID: h.ID, State: state, Handover: at}
 	switch {
-	case !h.JSON && (at == client.NotSent || at == client.Refused):
-	case !h.JSON:
+	case h.JSON:
+		output.JSON(h.Cmd, view.HandoverOf(h.ID, state, at))
+	case at != client.NotSent && at != client.Refused:
 		fmt.Fprintln(h.Cmd.OutOrStdout(), h.ID)
-	case at == client.NotSent || at == client.Refused:
-		line.MessageType = "not_submitted"
-		output.JSON(h.Cmd, line)
-	default:
-		output.JSON(h.Cmd, line)
 	}
 }
 

@@ -8,16 +8,11 @@ import (
 
 	"ferry/internal/cli/output"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/node/onebox"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// A previewLine is the output of --dry-run.
-type previewLine struct {
-	MessageType string `json:"message_type"` // preview
-	*wire.Preview
-}
 
 // Preview lists the files that would be sent and their destinations. It returns the result that the transfer would have,
 // as far as the preview shows it.
@@ -37,7 +32,7 @@ func Preview(ctx context.Context, cmd *cobra.Command, s *client.Client, q *trans
 	}
 
 	if asJSON {
-		output.JSON(cmd, previewLine{"preview", p})
+		output.JSON(cmd, view.PreviewOf(p))
 	} else {
 		showPreview(cmd, q, p, &counts)
 	}

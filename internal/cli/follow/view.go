@@ -11,14 +11,9 @@ import (
 	"golang.org/x/term"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 )
-
-// A progressLine is a transfer on its way, of `ferry send` and `ferry transfer watch`.
-type progressLine struct {
-	MessageType string `json:"message_type"` // progress
-	*transfer.Progress
-}
 
 // A View shows a transfer while it runs and when it has ended.
 type View struct {
@@ -65,7 +60,7 @@ func (v *View) Clear() {
 func (v *View) Show(p *transfer.Progress) {
 	if v.json {
 		if !v.Quiet {
-			output.JSON(v.cmd, progressLine{"progress", p})
+			output.JSON(v.cmd, view.ProgressOf(p))
 		}
 		return
 	}
@@ -276,9 +271,4 @@ func BytesSoFar(p *transfer.Progress) int64 {
 		done = min(done, p.BytesTotal)
 	}
 	return done
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"progress": progressLine{}, "summary": transfer.Summary{}, "control": ControlLine{}, "preview": previewLine{}}
 }

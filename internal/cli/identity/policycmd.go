@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client/view"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/policy"
@@ -42,14 +42,6 @@ func document(q *session.Query, cmd *cobra.Command) (*trust.Document, error) {
 	return trust.Open(a.Conn.Identity().Trust(), network, data)
 }
 
-// policyLine is the output of `ferry policy show --json`.
-type policyLine struct {
-	Number uint64            `json:"number"`
-	Issued time.Time         `json:"issued"`
-	Policy json.RawMessage   `json:"policy"`
-	Roles  map[string]string `json:"roles"` // of all users
-}
-
 func newPolicyShow() *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: "show", Short: "Print the rules of the network, as ferry policy apply takes them",
@@ -62,7 +54,7 @@ reading them takes the authority audit or admin. ferry policy test shows all use
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, policyLine{d.Number, d.Issued, d.Policy, d.Users})
+				output.JSON(cmd, view.PolicyOf(d))
 				return nil
 			}
 			var b bytes.Buffer
@@ -98,7 +90,7 @@ also about transfers that run. docs/security.md has the format.`,
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, TokenLine{MessageType: "policy"})
+				output.JSON(cmd, view.Authorised(view.TypePolicy, ""))
 				return nil
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the rules are applied")
@@ -118,17 +110,6 @@ func ReadRules(cmd *cobra.Command, name string) ([]byte, error) {
 		return nil, transfer.Errorf(transfer.KindUsage, "%s: %w", name, err)
 	}
 	return data, nil
-}
-
-// decisionLine is one decision in the output of `ferry policy test --json`.
-type decisionLine struct {
-	Principal string             `json:"principal"`
-	Right     transfer.Authority `json:"authority"`
-	Agent     transfer.AgentName `json:"agent,omitempty"`
-	Path      string             `json:"path,omitempty"`
-	Allowed   bool               `json:"allowed"`
-	Rule      string             `json:"rule,omitempty"`
-	Reason    string             `json:"reason,omitempty"` // why not
 }
 
 func newPolicyTest() *cobra.Command {
@@ -216,15 +197,13 @@ func asked(network string, args []string) (all []enrol.Question, err error) {
 func decided(q *session.Query, cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
 	code := 0
 	err := output.List(cmd, q.JSON, []string{"", "PRINCIPAL", "AUTHORITY", "AGENT", "PATH", "RULE"}, func(row output.Row) error {
-		for n, question := range all {
-			rule, refused := decisions[n].Rule, decisions[n].Error
-			line := decisionLine{question.Principal, question.Right, question.Agent, string(question.Path), refused == nil, rule, ""}
-			word := "allowed"
-			if refused != nil {
-				word, line.Reason, code = "refused", refused.Text, transfer.CodeDenied
-				rule = line.Reason
+		for n := range all {
+			line := view.DecisionOf(&all[n], &decisions[n])
+			word, rule := "allowed", line.Rule
+			if !line.Allowed {
+				word, rule, code = "refused", line.Reason, transfer.CodeDenied
 			}
-			row(line, word, question.Principal, string(question.Right), string(question.Agent), output.Printable(string(question.Path)), output.Printable(rule))
+			row(line, word, line.Principal, string(line.Right), string(line.Agent), output.Printable(line.Path), output.Printable(rule))
 		}
 		return nil
 	})

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client/view"
 	"ferry/internal/node/member"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
@@ -22,23 +23,6 @@ import (
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 )
-
-// An identityLine is an identity of this user's, or of a directory.
-type identityLine struct {
-	Name  identity.Name `json:"name"`
-	Until time.Time     `json:"until"`
-	Due   time.Time     `json:"due"` // from when it is renewed
-	Dir   string        `json:"dir"`
-	Root  string        `json:"root"` // hash of the network's root certificate
-}
-
-// A TokenLine is a token that was made or taken back, or an identity that was revoked.
-type TokenLine struct {
-	MessageType string `json:"message_type"` // token, removed, revoked
-	Name        string `json:"name"`
-	Token       string `json:"token,omitempty"`
-	File        string `json:"file,omitempty"` // that has the token
-}
 
 // subjectFlags are the name that a token is for: one of the three.
 type subjectFlags struct{ agent, user, qm string }
@@ -114,9 +98,9 @@ has enrolled.`,
 				as = roles.Role(name.Role)
 			}
 			create := func() (string, error) { return a.NewToken(ctx, name, as, ttl) }
-			line := TokenLine{MessageType: "token", Name: name.String(), File: out}
+			token := ""
 			if out == "" {
-				line.Token, err = create()
+				token, err = create()
 			} else {
 				err = writeToken(out, create)
 			}
@@ -124,11 +108,11 @@ has enrolled.`,
 			case err != nil:
 				return err
 			case q.JSON:
-				output.JSON(cmd, line)
+				output.JSON(cmd, view.TokenFor(name, token, out))
 			case out != "":
 				fmt.Fprintf(cmd.OutOrStdout(), "the token for %s is in %s\n", name, out)
 			default:
-				fmt.Fprintln(cmd.OutOrStdout(), line.Token)
+				fmt.Fprintln(cmd.OutOrStdout(), token)
 			}
 			return nil
 		}}
@@ -203,7 +187,7 @@ func newTokenRm() *cobra.Command {
 				return transfer.Errorf(transfer.KindNotFound, "there is no token %s that may still be used", args[0])
 			}
 			if q.JSON {
-				output.JSON(cmd, TokenLine{MessageType: "removed", Name: args[0]})
+				output.JSON(cmd, view.Authorised(view.TypeRemoved, args[0]))
 				return nil
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), output.Plural(int64(n), "token"), "taken back")
@@ -335,7 +319,7 @@ func newIdentityShow() *cobra.Command {
 			}
 			return output.List(cmd, asJSON, []string{"IDENTITY", "UNTIL", "RENEWED FROM", "DIRECTORY"}, func(row output.Row) error {
 				for _, i := range all {
-					row(identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()}, i.Name().String(), output.Stamp(i.Until()), output.Stamp(i.Due()), i.Path())
+					row(view.IdentityOf(i), i.Name().String(), output.Stamp(i.Until()), output.Stamp(i.Due()), i.Path())
 				}
 				return nil
 			})
@@ -357,11 +341,7 @@ func newIdentityRenew() *cobra.Command {
 			if err := a.Renew(ctx, i); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is good until %s\n", i.Name(), output.Stamp(i.Until()))
+			output.Result(cmd, q.JSON, view.IdentityOf(i), "%s is good until %s\n", i.Name(), output.Stamp(i.Until()))
 			return nil
 		}}
 	q.Add(c)
@@ -384,11 +364,7 @@ func newIdentityRevoke() *cobra.Command {
 			if err := a.Revoke(ctx, name); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, TokenLine{MessageType: "revoked", Name: name.String()})
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is revoked\n", name)
+			output.Result(cmd, q.JSON, view.Authorised(view.TypeRevoked, name.String()), "%s is revoked\n", name)
 			return nil
 		}}
 	q.Add(c)
@@ -406,9 +382,4 @@ func namedIdentity(network, text string) (identity.Name, error) {
 		n.Role = identity.User
 	}
 	return n, n.Check()
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"token": TokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{}}
 }

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,20 +11,9 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 )
-
-// jobLine is the form of a job under --json.
-type jobLine struct {
-	MessageType string `json:"message_type"` // job, cancel
-	*job.Job
-}
-
-// jobShown is a job of `ferry job show`.
-type jobShown struct {
-	MessageType string `json:"message_type"` // job
-	*job.Shown
-}
 
 // New makes the command `ferry job`.
 func New() *cobra.Command {
@@ -33,14 +21,6 @@ func New() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newJobLs(), newJobShow(), newJobWatch(), newJobCancel(), newJobRetry())
 	return c
-}
-
-// oneJob accepts exactly one job ID, or the end of one.
-func oneJob(cmd *cobra.Command, args []string) error {
-	if err := usage.OneArg("a job ID or its last six or more characters")(cmd, args); err != nil {
-		return err
-	}
-	return transfer.CheckIDSuffix(args[0])
 }
 
 func newJobLs() *cobra.Command {
@@ -51,7 +31,7 @@ func newJobLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, job.AskList, job.Page{}, func(at client.AtAgent, l *job.Listed, row output.Row) (next any) {
 				for n := range l.Jobs {
 					j := &l.Jobs[n]
-					row(jobLine{"job", j}, j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Counts.Ended, j.Children), fmt.Sprint(j.Counts.Successful),
+					row(view.JobOf(view.TypeJob, j), j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Counts.Ended, j.Children), fmt.Sprint(j.Counts.Successful),
 						fmt.Sprint(j.Counts.Files), fmt.Sprint(j.Counts.Failed), transfer.FormatBytes(j.Counts.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal))
 					if l.More {
 						next = job.Page{After: j.ID}
@@ -64,37 +44,25 @@ func newJobLs() *cobra.Command {
 	return c
 }
 
-// findJob returns the job of an ID or the end of one, and its agent.
-func findJob(q *session.KeptQuery, k *session.Kept, id string) (client.AtAgent, *job.Shown, error) {
-	at, s, err := session.Find[job.Shown](k, job.AskShow, "job", id, job.Named{ID: id})
-	if err == nil {
-		s, err = client.JobAt(k.Ctx, at, job.Named{ID: s.ID.String(), Request: true})
-	}
-	return at, s, err
-}
-
-// about opens the connection, finds the job that the argument names, and calls fn with it.
-func about(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, s *job.Shown) error) func(cmd *cobra.Command, args []string) error {
+// withJob returns the function of a command that finds the job of its argument and calls fn with it.
+func withJob(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, s *job.Shown) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		k, done, err := q.OpenKept(cmd)
-		if err != nil {
-			return err
-		}
-		defer done()
-		at, s, err := findJob(q, k, args[0])
-		if err != nil {
-			return err
-		}
-		return fn(k, at, s)
+		return session.WithKept(q, cmd, job.AskShow, "job", args[0], job.Named{ID: args[0]}, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
+			s, err := client.JobAt(k.Ctx, at, job.Named{ID: s.ID.String(), Request: true})
+			if err != nil {
+				return err
+			}
+			return fn(k, at, s)
+		})
 	}
 }
 
 func newJobShow() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "show ID", Short: "Show a job, with its sources and the state of each of its transfers", Args: oneJob,
-		RunE: about(q, func(k *session.Kept, _ client.AtAgent, s *job.Shown) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show a job, with its sources and the state of each of its transfers", Args: usage.OneID("job"),
+		RunE: withJob(q, func(k *session.Kept, _ client.AtAgent, s *job.Shown) error {
 			if q.JSON {
-				output.JSON(k.Cmd, jobShown{"job", s})
+				output.JSON(k.Cmd, view.JobShownOf(s))
 			} else {
 				showJob(k.Cmd, s)
 			}
@@ -141,8 +109,8 @@ func showJob(cmd *cobra.Command, s *job.Shown) {
 
 func newJobWatch() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "watch ID", Short: "Follow a job to its end; the result code is the job's", Args: oneJob,
-		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
+	c := &cobra.Command{Use: "watch ID", Short: "Follow a job to its end; the result code is the job's", Args: usage.OneID("job"),
+		RunE: withJob(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
 			f := &request.Flags{JSON: q.JSON}
 			return watching(k.Ctx, f, k.Cmd, k.Net, at.Agent, s.ID).follow()
 		})}
@@ -152,17 +120,13 @@ func newJobWatch() *cobra.Command {
 
 func newJobCancel() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a job: its transfers that have not ended, and those that are yet to be submitted", Args: oneJob,
-		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
+	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a job: its transfers that have not ended, and those that are yet to be submitted", Args: usage.OneID("job"),
+		RunE: withJob(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
 			j, err := client.Tell[job.Job](k.Ctx, at, q.Timeout, job.CommandCancel, job.Named{ID: s.ID.String()})
 			if err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(k.Cmd, jobLine{"cancel", j})
-			} else {
-				fmt.Fprintf(k.Cmd.OutOrStdout(), "%s %s\n", j.ID, j.State)
-			}
+			output.Result(k.Cmd, q.JSON, view.JobOf(view.TypeCancel, j), "%s %s\n", j.ID, j.State)
 			return nil
 		})}
 	q.Add(c)
@@ -176,14 +140,10 @@ func newJobRetry() *cobra.Command {
 Where items of a transfer failed only those are sent again; a transfer that was
 cancelled, refused or given up is done again as a whole. --if-exists decides about files
 that have arrived already. A retry leaves the sources.`,
-		Args: oneJob,
-		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
+		Args: usage.OneID("job"),
+		RunE: withJob(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
 			p, err := client.RetryJob(k.Ctx, k.Net, s, f.IfExists)
 			if err != nil {
-				return err
-			}
-			p.Request.IfExists = cmp.Or(f.IfExists, p.Request.IfExists)
-			if err := p.Check(); err != nil {
 				return err
 			}
 			f.JSON = q.JSON

@@ -15,9 +15,9 @@ import (
 	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/node/onebox"
 	"ferry/internal/node/process"
-	"ferry/internal/place/location"
 	"ferry/internal/transfer"
 )
 
@@ -42,34 +42,6 @@ func (j *Flags) Given(fl *pflag.FlagSet) (bool, error) {
 	return true, nil
 }
 
-// put makes the job of a request and its further destinations.
-func (j *Flags) put(q *transfer.Request, local bool) (*job.Put, error) {
-	p := &job.Put{Request: *q, To: []job.To{{Agent: q.Destination, Dest: q.Dest}}}
-	for _, s := range j.alsoTo {
-		to, l, err := request.Typed(s, location.Dest)
-		if err != nil {
-			return nil, err
-		}
-		if local != (to == "") {
-			return nil, transfer.Errorf(transfer.KindUsage, "--also-to %q: an agent is named for some locations only", s).
-				WithHint("name one for all, or for none to move files on this host")
-		}
-		if local {
-			if l, err = request.HostLocation(l); err != nil {
-				return nil, err
-			}
-		}
-		p.To = append(p.To, job.To{Agent: to, Dest: l})
-	}
-	if local {
-		p.Request.Source, p.Request.Destination = onebox.Source, onebox.Dest
-		for n := range p.To {
-			p.To[n].Agent = onebox.Dest
-		}
-	}
-	return p, p.Check()
-}
-
 // Send sends to several destinations.
 func Send(cmd *cobra.Command, f *request.Flags, j *Flags, args []string) error {
 	q, local, err := f.Request(args, cmd.InOrStdin())
@@ -79,7 +51,7 @@ func Send(cmd *cobra.Command, f *request.Flags, j *Flags, args []string) error {
 	if request.IsStream(q) {
 		return transfer.Errorf(transfer.KindUsage, "standard input is read once, and is sent to one destination").WithHint("put it into a file first")
 	}
-	p, err := j.put(q, local)
+	p, err := f.Put(q, j.alsoTo)
 	if err != nil {
 		return err
 	}
@@ -263,20 +235,6 @@ func overJob(s *job.Shown) (over, parked bool) {
 	return parked, parked
 }
 
-// jobChild is a transfer of a job on its way.
-type jobChild struct {
-	MessageType string      `json:"message_type"` // child
-	Job         transfer.ID `json:"part_of"`
-	*job.Child
-}
-
-// jobSummary is the last word on a job.
-type jobSummary struct {
-	transfer.Summary
-	Warning  string      `json:"warning,omitempty"`
-	Children []job.Child `json:"children"`
-}
-
 // show shows the children that have changed.
 func (w *jobWatch) show(s *job.Shown) (moved bool) {
 	for n := range s.Of {
@@ -287,7 +245,7 @@ func (w *jobWatch) show(s *job.Shown) (moved bool) {
 		moved, w.shown[c.N] = true, c.State
 		switch {
 		case w.json && !w.view.Quiet:
-			output.JSON(w.cmd, jobChild{"child", s.ID, c})
+			output.JSON(w.cmd, view.JobChildOf(s.ID, c))
 		case w.json || c.State == transfer.Successful && w.view.Quiet:
 		case c.State.Final() && c.State != transfer.Successful: // an error, which -q does not keep back
 			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s: %s%s\n", childAt(c), c.State, output.Because(c.Reason))
@@ -323,7 +281,7 @@ func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 	}
 	switch {
 	case w.json:
-		output.JSON(w.cmd, summaryOfJob(s, state, code))
+		output.JSON(w.cmd, view.JobSummaryOf(s, state, code))
 	case !w.view.Quiet:
 		out := w.cmd.OutOrStdout()
 		fmt.Fprintln(out, output.ScreenOf(out).Text(jobLineOf(s, state)))
@@ -332,19 +290,6 @@ func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 		return output.Exit(code)
 	}
 	return nil
-}
-
-func summaryOfJob(s *job.Shown, state transfer.State, code int) jobSummary {
-	j := jobSummary{Warning: s.Warning, Children: s.Of, Summary: transfer.Summary{MessageType: "summary", ID: s.ID, State: state, ResultCode: code,
-		Files: s.Counts.Files, FilesFailed: s.Counts.Failed, FilesSkipped: s.Counts.Skipped, Bytes: s.Counts.Bytes, Warnings: s.Counts.Warnings, Seconds: secondsOf(s)}}
-	for n := range s.Of {
-		c := &s.Of[n]
-		j.Directories += c.Dirs
-		if j.Error == nil && c.State != transfer.Successful {
-			j.Error = c.Reason
-		}
-	}
-	return j
 }
 
 func secondsOf(s *job.Shown) float64 {
@@ -380,9 +325,4 @@ func (w *jobWatch) stop() error {
 	}
 	fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: job %s is being cancelled\n", w.id)
 	return output.Exit(transfer.CodeCancelled)
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}}
 }

@@ -26,7 +26,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// fteAcknowledge is for how long an agent may take to confirm a request, and to answer.
+// fteAcknowledge is for how long an agent may take to confirm a request, and to answer. The setting timeout changes it.
 const fteAcknowledge = 5 * time.Second
 
 // AsFTE is the command line of ferry where it is called by a name of MQ MFT's.
@@ -39,7 +39,7 @@ func AsFTE(program string, args []string) []string {
 
 // NewFTE makes the command that runs the links of install-fte. run runs another command line of Ferry.
 func NewFTE(run commandLine) *cobra.Command {
-	q := &session.Query{Timeout: fteAcknowledge}
+	q := new(session.Query)
 	c := &cobra.Command{Use: "fte COMMAND [ARG...]", Short: "A command of IBM MQ MFT, as the links of install-fte call it", Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -52,6 +52,7 @@ func NewFTE(run commandLine) *cobra.Command {
 			return runFTE(&fteRun{cmd: cmd, q: q, run: run}, kind, args[1:])
 		}}
 	session.AddNetwork(c.Flags(), &q.Network)
+	c.Flags().DurationVar(&q.Timeout, "timeout", fteAcknowledge, "how long to wait for an answer")
 	return c
 }
 
@@ -195,7 +196,7 @@ func (r *fteRun) submit(q *transfer.Request, wait int) error {
 
 	limit := time.Duration(wait) * time.Second
 	if !r.Has("w") {
-		limit = fteAcknowledge
+		limit = r.q.Timeout
 	}
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if limit >= 0 {

@@ -13,16 +13,11 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client/view"
 	mftconfig "ferry/internal/mft/config"
 	"ferry/internal/node/config"
 	"ferry/internal/transfer"
 )
-
-// An importLine is the outcome for one object of a configuration of MQ MFT, or for a file made of it.
-type importLine struct {
-	MessageType string `json:"message_type"` // import
-	mftconfig.Note
-}
 
 // An importing is one run of ferry import.
 type importing struct {
@@ -111,7 +106,7 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 	i.counts[n.Outcome]++
 	if i.JSON {
-		output.JSON(cmd, importLine{"import", n})
+		output.JSON(cmd, view.ImportOf(n))
 		return
 	}
 	at := n.File
@@ -193,9 +188,4 @@ func (i *importing) make(cmd *cobra.Command, f newFile) error {
 	}
 	i.say(cmd, mftconfig.Note{File: f.name, Outcome: madeFile, Text: f.is})
 	return nil
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"import": importLine{}}
 }

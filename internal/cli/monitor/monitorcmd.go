@@ -18,28 +18,12 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/draft"
+	"ferry/internal/client/view"
 	placequeue "ferry/internal/place/queue"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// A triggerLine is a trigger of `ferry monitor history`.
-type triggerLine struct {
-	MessageType string `json:"message_type"` // trigger
-	monitor.Logged
-}
-
-// A monitorShown is a monitor of `ferry monitor ls` and `ferry monitor show`.
-type monitorShown struct {
-	MessageType string `json:"message_type"` // monitor
-	monitor.Shown
-}
-
-// A monitorLine is the result of a command about a monitor.
-type monitorLine struct {
-	MessageType string `json:"message_type"` // monitor
-	monitor.Answer
-}
 
 // New makes the command `ferry monitor`.
 func New() *cobra.Command {
@@ -58,18 +42,13 @@ func New() *cobra.Command {
 // monitorFlags are those of ferry monitor create.
 type monitorFlags struct {
 	session.Query
-	send                          request.Flags
-	agent, dir, queue             string
-	match, exclude, condition     string
-	to, triggerFile, triggerRegex string
-	sources                       []string
-	poll, settle                  time.Duration
-	batch, levels                 int
-	regex, redefine, ordered      bool
+	draft.Monitor
+	send     request.Flags
+	redefine bool
 }
 
 func newMonitorCreate() *cobra.Command {
-	f := &monitorFlags{}
+	f := &monitorFlags{Monitor: draft.NewMonitor()}
 	c := &cobra.Command{Use: "create NAME --agent AGENT --dir PATH --match PATTERN --to AGENT:PATH", Short: "Make a monitor: each file that comes into a directory, or message into a queue, is sent, once until it changes",
 		Long: `Makes a monitor at the source agent. The agent reads the directory at intervals, and at
 once where its system reports that a file was closed after writing or was moved in. A
@@ -89,29 +68,29 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
   ferry monitor create invoices --agent ALPHA --queue INVOICES --condition group --delete-source --to 'BETA:in/${GroupId}.xml'`,
 		Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := f.definition(args[0], cmd.Flags().Changed("settle"))
+			d, err := f.send.Definition(args[0], cmd.Flags().Changed("settle"), &f.Monitor)
 			if err != nil {
 				return err
 			}
 			return MakeMonitor(&f.Query, cmd, d, f.redefine)
 		}}
 	fl := c.Flags()
-	fl.StringVar(&f.agent, "agent", "", "the agent that watches and sends")
-	fl.StringVar(&f.dir, "dir", "", "the directory that it watches")
-	fl.StringVar(&f.queue, "queue", "", "the application queue that it watches, in place of a directory")
-	fl.StringVar(&f.match, "match", "", "pattern for the names of files: '*' is anything, '?' one byte; a name that begins with '.' is matched by a pattern that does")
-	fl.StringVar(&f.exclude, "exclude", "", "pattern for the names of files that are left out")
-	fl.BoolVar(&f.regex, "regex", false, "--match and --exclude are regular expressions for whole names")
-	fl.StringVar(&f.condition, "condition", "", "when to send: match, a file is there; nomatch, none is, once until one was; size>=N, as size>=10M; unchanged=N, it was the same at N polls after the first, in place of --settle; of a queue: notempty, messages are there; group, a complete group is (default match, or notempty)")
-	fl.DurationVar(&f.settle, "settle", monitor.DefaultSettle, "how long a file must not have changed before it is sent, up to 24h; 0: it need not wait. A file that was moved to its name does not wait where the system tells of that")
-	fl.IntVar(&f.levels, "recursive", 0, "how many levels of directories beneath are watched, too")
-	fl.DurationVar(&f.poll, "poll", monitor.DefaultPoll, "how long to wait between two looks into the directory or queue, 100ms to 24h")
-	fl.IntVar(&f.batch, "batch", 1, "how many files one transfer takes, at most")
-	fl.BoolVar(&f.ordered, "ordered", false, "begin a transfer when the one before has ended, successful or not, in the order of the files' names")
-	fl.StringVar(&f.to, "to", "", "where the files go, as AGENT:PATH")
-	fl.StringArrayVar(&f.sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
-	fl.StringVar(&f.triggerFile, "trigger-file", "", "each line of a new file names files to send: source,destination (or source alone) or destination,source")
-	fl.StringVar(&f.triggerRegex, "trigger-regex", "", "regular expression for those lines, with one or two groups (default: a comma stands between source and destination)")
+	fl.StringVar(&f.Agent, "agent", "", "the agent that watches and sends")
+	fl.StringVar(&f.Dir, "dir", "", "the directory that it watches")
+	fl.StringVar(&f.Queue, "queue", "", "the application queue that it watches, in place of a directory")
+	fl.StringVar(&f.Match, "match", "", "pattern for the names of files: '*' is anything, '?' one byte; a name that begins with '.' is matched by a pattern that does")
+	fl.StringVar(&f.Exclude, "exclude", "", "pattern for the names of files that are left out")
+	fl.BoolVar(&f.Regex, "regex", false, "--match and --exclude are regular expressions for whole names")
+	fl.StringVar(&f.Condition, "condition", "", "when to send: match, a file is there; nomatch, none is, once until one was; size>=N, as size>=10M; unchanged=N, it was the same at N polls after the first, in place of --settle; of a queue: notempty, messages are there; group, a complete group is (default match, or notempty)")
+	fl.DurationVar(&f.Settle, "settle", f.Settle, "how long a file must not have changed before it is sent, up to 24h; 0: it need not wait. A file that was moved to its name does not wait where the system tells of that")
+	fl.IntVar(&f.Levels, "recursive", 0, "how many levels of directories beneath are watched, too")
+	fl.DurationVar(&f.Poll, "poll", f.Poll, "how long to wait between two looks into the directory or queue, 100ms to 24h")
+	fl.IntVar(&f.Batch, "batch", f.Batch, "how many files one transfer takes, at most")
+	fl.BoolVar(&f.Ordered, "ordered", false, "begin a transfer when the one before has ended, successful or not, in the order of the files' names")
+	fl.StringVar(&f.To, "to", "", "where the files go, as AGENT:PATH")
+	fl.StringArrayVar(&f.Sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
+	fl.StringVar(&f.TriggerFile, "trigger-file", "", "each line of a new file names files to send: source,destination (or source alone) or destination,source")
+	fl.StringVar(&f.TriggerRegex, "trigger-regex", "", "regular expression for those lines, with one or two groups (default: a comma stands between source and destination)")
 	fl.BoolVar(&f.redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	f.addSend(fl)
 	f.Query.Add(c)
@@ -141,86 +120,6 @@ func (f *monitorFlags) addSend(fl *pflag.FlagSet) {
 	})
 }
 
-// definition is the monitor of the flags. settle says that --settle is given: otherwise only conditions that can wait get its default.
-func (f *monitorFlags) definition(name string, settle bool) (*monitor.Definition, error) {
-	needs := []struct{ flag, value, what string }{{"agent", f.agent, "AGENT"}, {"dir", f.dir, "PATH"}, {"match", f.match, "PATTERN"}, {"to", f.to, "AGENT:PATH"}}
-	if f.queue != "" {
-		needs = slices.Delete(needs, 1, 3)
-	}
-	for _, need := range needs {
-		if need.value == "" {
-			return nil, transfer.Errorf(transfer.KindUsage, "`ferry monitor create` needs --%s %s", need.flag, need.what)
-		}
-	}
-	dir, err := f.watched()
-	if err != nil {
-		return nil, err
-	}
-	agent, err := transfer.ParseAgentName(f.agent)
-	if err != nil {
-		return nil, err
-	}
-	d := &monitor.Definition{Name: name, Agent: agent, Dir: dir, Match: f.match, Exclude: f.exclude, Regex: f.regex,
-		Levels: f.levels, Poll: transfer.Duration(f.poll), Batch: f.batch, Ordered: f.ordered}
-	if d.Condition, err = monitor.ParseCondition(f.condition); err != nil {
-		return nil, err
-	}
-	if settle || d.MaySettle() {
-		d.Settle = transfer.Duration(f.settle)
-	}
-	if d.TriggerFile, err = f.trigger(); err != nil {
-		return nil, err
-	}
-	sources := f.sources
-	switch {
-	case len(sources) > 0 && d.TriggerFile != nil:
-		return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file reads the sources from the file; leave out --source")
-	case len(sources) == 0 && d.Condition.Kind == monitor.ConditionNoMatch:
-		return nil, transfer.Errorf(transfer.KindUsage, "--condition nomatch triggers when no file is there; name the files to send with --source")
-	case len(sources) == 0:
-		sources = []string{"${FilePath}"}
-	}
-	var args []string
-	for _, s := range sources {
-		args = append(args, string(agent)+":"+s)
-	}
-	q, _, err := f.send.Request(append(args, f.to), nil)
-	if err != nil {
-		return nil, err
-	}
-	q.ID, q.Submitted = transfer.ID{}, time.Time{}
-	d.Request = *q
-	return d, d.Check()
-}
-
-// watched is the directory, or the queue. The queue has the delimiter of messages, and the source of a trigger has none.
-func (f *monitorFlags) watched() (l transfer.Location, err error) {
-	if f.queue == "" {
-		return transfer.File(transfer.Path(f.dir)), nil
-	}
-	switch {
-	case f.dir != "":
-		return l, transfer.Errorf(transfer.KindUsage, "--dir %s and --queue %s: a monitor watches one of them", f.dir, f.queue)
-	case f.send.Group != "":
-		return l, transfer.Errorf(transfer.KindUsage, "--group %s names one group; a monitor sends each that is complete, with --condition group", f.send.Group)
-	}
-	queue, err := f.send.OfSource(transfer.Location{Place: transfer.Queues, Path: transfer.Path(placequeue.Prefix + f.queue)})
-	f.send.Between, f.send.At = "", ""
-	return queue, err
-}
-
-func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
-	switch {
-	case f.triggerFile == "" && f.triggerRegex == "":
-		return nil, nil
-	case f.triggerFile == "" || f.triggerFile == "source,destination":
-		return &monitor.TriggerFile{Regex: f.triggerRegex}, nil
-	case f.triggerFile == "destination,source":
-		return &monitor.TriggerFile{Regex: f.triggerRegex, DestFirst: true}, nil
-	}
-	return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file %q is unknown; it is one of source,destination and destination,source", f.triggerFile)
-}
-
 // MakeMonitor sends an agent the command to make a monitor.
 func MakeMonitor(q *session.Query, cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
 	net, ctx, done, err := q.Open(cmd)
@@ -243,29 +142,18 @@ func tellMonitor(ctx context.Context, q *session.Query, cmd *cobra.Command, at c
 	if err != nil {
 		return err
 	}
-	if q.JSON {
-		output.JSON(cmd, monitorLine{"monitor", *said})
-		return nil
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
+	output.Result(cmd, q.JSON, view.MonitorOf(said), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
 	return nil
 }
 
 // withMonitor finds the monitor of a name and calls fn with it.
 func withMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *monitor.Shown) error) error {
-	open, done, err := k.OpenKept(cmd)
-	if err != nil {
-		return err
-	}
-	defer done()
-	at, l, err := session.Find[monitor.Listed](open, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name})
-	if err != nil {
-		return err
-	}
-	if len(l.Monitors) != 1 {
-		return transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
-	}
-	return fn(open, at, &l.Monitors[0])
+	return session.WithKept(k, cmd, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name}, func(open *session.Kept, at client.AtAgent, l *monitor.Listed) error {
+		if len(l.Monitors) != 1 {
+			return transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
+		}
+		return fn(open, at, &l.Monitors[0])
+	})
 }
 
 func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
@@ -291,7 +179,7 @@ func newMonitorLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, monitor.AskList, monitor.ListAsked{}, func(_ client.AtAgent, l *monitor.Listed, row output.Row) (next any) {
 				for n := range l.Monitors {
 					m := &l.Monitors[n]
-					row(monitorShown{"monitor", *m}, monitorRow(m)...)
+					row(view.MonitorShownOf(m), monitorRow(m)...)
 					if l.More {
 						next = monitor.ListAsked{After: m.Definition.Name}
 					}
@@ -318,7 +206,7 @@ func newMonitorShow() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withMonitor(q, cmd, args[0], func(_ *session.Kept, _ client.AtAgent, m *monitor.Shown) error {
 				if q.JSON {
-					output.JSON(cmd, monitorShown{"monitor", *m})
+					output.JSON(cmd, view.MonitorShownOf(m))
 				} else {
 					showMonitor(cmd, m)
 				}
@@ -404,7 +292,7 @@ func history(q *session.KeptQuery, k *session.Kept, at client.AtAgent, ask monit
 			for _, l := range h.Triggers {
 				ask.Before = l.N
 				ask.Limit--
-				row(triggerLine{"trigger", l}, triggerRow(&l)...)
+				row(view.TriggerOf(&l), triggerRow(&l)...)
 			}
 			more = h.More && len(h.Triggers) > 0
 		}
@@ -464,9 +352,4 @@ the agent of the definition. The transfers are in the name of the user that impo
 	c.Flags().StringVar(&agent, "agent", "", "the agent that is to have the monitor (default: the one of the definition)")
 	c.Flags().BoolVar(&redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	return c
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{}}
 }

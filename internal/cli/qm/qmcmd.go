@@ -11,17 +11,11 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client/view"
 	"ferry/internal/qmgr"
-	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 )
-
-// A memberLine is a queue manager that was taken out of its cluster.
-type memberLine struct {
-	MessageType string `json:"message_type"` // removed
-	Name        string `json:"name"`
-}
 
 // NewQM makes the command `ferry qm`.
 func NewQM() *cobra.Command {
@@ -97,11 +91,7 @@ func newQMRm() *cobra.Command {
 			if err := a.RemoveMember(ctx, args[0]); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, memberLine{"removed", args[0]})
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s is no member of its cluster any more\n", output.Printable(args[0]))
+			output.Result(cmd, q.JSON, view.MemberRemoved(args[0]), "queue manager %s is no member of its cluster any more\n", output.Printable(args[0]))
 			return nil
 		}}
 	q.Add(c)
@@ -172,9 +162,4 @@ func showMember(w io.Writer, m streams.Member) {
 	if m.Degraded != "" {
 		row("degraded", m.Degraded)
 	}
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"channel": channel.ChannelState{}, "queue_manager": streams.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}}
 }

@@ -11,31 +11,10 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// A queueLine is an application queue, in a list, or after it was made or removed.
-type queueLine struct {
-	MessageType string             `json:"message_type"` // queue, created, removed
-	Queue       transfer.QueueName `json:"queue"`
-	Messages    uint64             `json:"messages"`
-	Bytes       uint64             `json:"bytes"` // that the queue has in the store
-	MaxBytes    int64              `json:"max_bytes"`
-	Replicas    int                `json:"replicas"`
-	Mark        string             `json:"mark"` // differs in another queue of the same name
-}
-
-// A queueMessageLine is a message that was put into a queue, or taken out of it.
-type queueMessageLine struct {
-	MessageType string             `json:"message_type"` // put, message
-	Queue       transfer.QueueName `json:"queue"`
-	Number      uint64             `json:"number"`
-	Writer      string             `json:"writer,omitempty"`
-	Group       string             `json:"group,omitempty"`
-	Header      map[string]string  `json:"header,omitempty"`
-	Data        []byte             `json:"data,omitempty"`
-}
 
 // NewQueue makes the command `ferry queue`.
 func NewQueue() *cobra.Command {
@@ -64,10 +43,6 @@ func askQueue(q *session.Query, cmd *cobra.Command, what wire.QueueAsk) (*wire.Q
 // queueArg is the queue that the first argument names.
 func queueArg(args []string) (transfer.QueueName, error) { return transfer.ParseQueueName(args[0]) }
 
-func lineOf(what string, v *wire.QueueView) queueLine {
-	return queueLine{what, v.Queue, v.Messages, v.Bytes, v.MaxBytes, v.Replicas, v.Mark}
-}
-
 func newQueueCreate() *cobra.Command {
 	q, size, replicas := &session.Query{}, "", 0
 	c := &cobra.Command{Use: "create NAME", Short: "Make a queue", Args: usage.OneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
@@ -91,11 +66,7 @@ func newQueueCreate() *cobra.Command {
 			return err
 		}
 		for n := range ans.Queues {
-			if q.JSON {
-				output.JSON(cmd, lineOf("created", &ans.Queues[n]))
-			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "queue %s is made\n", ans.Queues[n].Queue)
-			}
+			output.Result(cmd, q.JSON, view.QueueOf(view.TypeCreated, &ans.Queues[n]), "queue %s is made\n", ans.Queues[n].Queue)
 		}
 		return nil
 	}}
@@ -115,7 +86,7 @@ func newQueueLs() *cobra.Command {
 		return output.List(cmd, q.JSON, []string{"QUEUE", "MESSAGES", "BYTES", "LIMIT", "REPLICAS"}, func(row output.Row) error {
 			for n := range ans.Queues {
 				v := &ans.Queues[n]
-				row(lineOf("queue", v), string(v.Queue), fmt.Sprint(v.Messages), transfer.FormatBytes(int64(v.Bytes)), transfer.FormatBytes(v.MaxBytes), fmt.Sprint(v.Replicas))
+				row(view.QueueOf(view.TypeQueue, v), string(v.Queue), fmt.Sprint(v.Messages), transfer.FormatBytes(int64(v.Bytes)), transfer.FormatBytes(v.MaxBytes), fmt.Sprint(v.Replicas))
 			}
 			return nil
 		})
@@ -138,7 +109,7 @@ func newQueueShow() *cobra.Command {
 		for n := range ans.Queues {
 			v := &ans.Queues[n]
 			if q.JSON {
-				output.JSON(cmd, lineOf("queue", v))
+				output.JSON(cmd, view.QueueOf(view.TypeQueue, v))
 				continue
 			}
 			output.Table(cmd.OutOrStdout(), [][]string{{"queue", string(v.Queue)}, {"messages", fmt.Sprint(v.Messages)}, {"bytes", transfer.FormatBytes(int64(v.Bytes))},
@@ -160,11 +131,7 @@ func newQueueRm() *cobra.Command {
 		if _, err := askQueue(q, cmd, wire.QueueAsk{Do: wire.QueueRemove, Queue: name}); err != nil {
 			return err
 		}
-		if q.JSON {
-			output.JSON(cmd, queueLine{MessageType: "removed", Queue: name})
-		} else {
-			fmt.Fprintf(cmd.OutOrStdout(), "queue %s is removed\n", name)
-		}
+		output.Result(cmd, q.JSON, view.QueueRemoved(name), "queue %s is removed\n", name)
 		return nil
 	}}
 	q.Add(c)
@@ -202,7 +169,7 @@ func newQueuePut() *cobra.Command {
 		defer done()
 		ans, err := client.AskQueue(ctx, net, what)
 		if err == nil && q.JSON {
-			output.JSON(cmd, queueMessageLine{MessageType: "put", Queue: what.Queue, Number: ans.Number, Group: what.Group})
+			output.JSON(cmd, view.MessagePut(&what, ans))
 		}
 		return unanswered(what.Queue, err)
 	}}
@@ -268,7 +235,7 @@ func get(ctx context.Context, q *session.Query, cmd *cobra.Command, net *client.
 		return transfer.Errorf(transfer.KindNotFound, "there is no message in the queue %s", what.Queue)
 	}
 	if q.JSON {
-		output.JSON(cmd, queueMessageLine{"message", what.Queue, m.Number, m.Writer, m.Group, m.Header, ans.Data})
+		output.JSON(cmd, view.MessageOf(what.Queue, ans))
 	} else if _, err := cmd.OutOrStdout().Write(ans.Data); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
 	}

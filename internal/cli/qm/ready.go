@@ -48,8 +48,8 @@ func NewReady() *cobra.Command {
 }
 
 // ownAgents is the time that a queue manager of `ferry up` may take to name its agents: it listens a moment before it
-// can.
-const ownAgents = 3 * time.Second
+// can. On a slow disk that moment is long, because files are written in it.
+const ownAgents = 15 * time.Second
 
 const (
 	ownChannels = 5 * time.Second // after which a channel that is not up is reported
@@ -129,9 +129,10 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	}
 }
 
-// knownWait is the time that coordination and the authority may each take to name the agents that they know.
+// knownWait is the time that coordination and the authority may each take to name the agents that they know. Without the
+// answer of coordination the agents that the authority knows count as not ready.
 const (
-	knownWait = time.Second
+	knownWait = 5 * time.Second
 	namedMost = 10
 )
 

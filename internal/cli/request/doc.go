@@ -1,2 +1,2 @@
-// Package request has the flags that describe a transfer, and makes a request of them.
+// Package request has the flags that describe a transfer. Package client/draft makes the request of their values.
 package request

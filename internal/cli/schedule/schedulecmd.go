@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,17 +14,13 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/draft"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // Flags say when a transfer is submitted, where that is not at once.
-type Flags struct {
-	Words        schedule.PlanText
-	missed, name string
-	overlap      bool
-	redefine     bool
-}
+type Flags struct{ draft.Schedule }
 
 // PlanWords are the flags of planFlags.
 var PlanWords = []string{"at", "every", "until", "count", "tz", "missed", "overlap", "schedule", "redefine"}
@@ -37,10 +32,10 @@ func (p *Flags) Add(fl *pflag.FlagSet) {
 	fl.StringVar(&p.Words.Until, "until", "", "not after that time, as --at")
 	fl.Int64Var(&p.Words.Count, "count", 0, "so many times in all (default: for ever)")
 	fl.StringVar(&p.Words.Zone, "tz", "", "time zone of --at, --until and the calendar, as Europe/Berlin (default: this host's)")
-	fl.StringVar(&p.missed, "missed", schedule.MissedOnce, "how to treat times that pass while the agent is down, and several that pass while the transfer before is under way: once, the last of them late; skip, nothing")
-	fl.BoolVar(&p.overlap, "overlap", false, "submit each transfer at its time, also while the one before is under way (default: it waits for the end of that)")
-	fl.StringVar(&p.name, "schedule", "", "name of the schedule (default: one is made up)")
-	fl.BoolVar(&p.redefine, "redefine", false, "put it in the place of your schedule of that name")
+	fl.StringVar(&p.Missed, "missed", schedule.MissedOnce, "how to treat times that pass while the agent is down, and several that pass while the transfer before is under way: once, the last of them late; skip, nothing")
+	fl.BoolVar(&p.Overlap, "overlap", false, "submit each transfer at its time, also while the one before is under way (default: it waits for the end of that)")
+	fl.StringVar(&p.Name, "schedule", "", "name of the schedule (default: one is made up)")
+	fl.BoolVar(&p.Redefine, "redefine", false, "put it in the place of your schedule of that name")
 }
 
 // Given reports whether the flags ask for a schedule. It refuses an incomplete one.
@@ -54,13 +49,6 @@ func (p *Flags) Given(fl *pflag.FlagSet) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// scheduleLine is the form of a schedule under --json.
-type scheduleLine struct {
-	MessageType string             `json:"message_type"` // schedule, scheduled, removed
-	Agent       transfer.AgentName `json:"agent"`
-	*schedule.Schedule
 }
 
 // Send sends a schedule to the source agent.
@@ -77,7 +65,7 @@ func Send(cmd *cobra.Command, f *request.Flags, p *Flags, args []string) error {
 	case f.DryRun:
 		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of the present time, and --at sends later").WithHint("leave one of them out")
 	}
-	put, err := p.put(q, now)
+	put, err := p.Put(q, now)
 	if err != nil {
 		return err
 	}
@@ -93,22 +81,12 @@ func Send(cmd *cobra.Command, f *request.Flags, p *Flags, args []string) error {
 	return give(ctx, f, cmd, net, put)
 }
 
-// put makes the schedule of a request.
-func (p *Flags) put(q *transfer.Request, now time.Time) (put *schedule.Put, err error) {
-	put = &schedule.Put{Name: cmp.Or(p.name, schedule.NameOf(q.ID)), Missed: p.missed, Overlap: p.overlap, Request: *q, Redefine: p.redefine}
-	if put.Plan, err = p.Words.Plan(now, schedule.ZoneOfHost); err != nil {
-		return nil, err
-	}
-	_, err = schedule.ParsePut(wire.Marshal(put))
-	return put, err
-}
-
 // KeepSchedule sends the schedule of a complete request to the source agent.
 func KeepSchedule(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client.Client, p *Flags, q *transfer.Request) error {
 	if f.DryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of the present time, and this transfer starts later").WithHint("give --now")
 	}
-	put, err := p.put(q, time.Now())
+	put, err := p.Put(q, time.Now())
 	if err != nil {
 		return err
 	}
@@ -131,7 +109,7 @@ func give(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client
 // SaidOfSchedule prints a schedule that an agent keeps from now on.
 func SaidOfSchedule(f *request.Flags, cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
 	if f.JSON {
-		output.JSON(cmd, scheduleLine{"scheduled", agent, s})
+		output.JSON(cmd, view.ScheduleOf(view.TypeScheduled, agent, s))
 		return
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), s.Name)
@@ -171,7 +149,7 @@ func newScheduleLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, schedule.AskList, schedule.Page{}, func(at client.AtAgent, l *schedule.Listed, row output.Row) (next any) {
 				for n := range l.Schedules {
 					s := &l.Schedules[n]
-					row(scheduleLine{"schedule", at.Agent, s}, s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
+					row(view.ScheduleOf(view.TypeSchedule, at.Agent, s), s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
 					if l.More {
 						next = schedule.Page{After: s.Name}
 					}
@@ -215,25 +193,23 @@ func pastWord(p *schedule.Past) string {
 	return "submitted"
 }
 
+// withSchedule finds the schedule of a name and calls fn with it.
+func withSchedule(q *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *schedule.Schedule) error) error {
+	return session.WithKept(q, cmd, schedule.AskShow, "schedule", name, schedule.Named{Name: name}, fn)
+}
+
 func newScheduleShow() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with its sources and the outcomes of its last times", Args: usage.OneArg("the schedule's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, done, err := q.OpenKept(cmd)
-			if err != nil {
-				return err
-			}
-			defer done()
-			at, s, err := session.Find[schedule.Schedule](k, schedule.AskShow, "schedule", args[0], schedule.Named{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			if q.JSON {
-				output.JSON(cmd, scheduleLine{"schedule", at.Agent, s})
+			return withSchedule(q, cmd, args[0], func(_ *session.Kept, at client.AtAgent, s *schedule.Schedule) error {
+				if q.JSON {
+					output.JSON(cmd, view.ScheduleOf(view.TypeSchedule, at.Agent, s))
+				} else {
+					showSchedule(cmd, at.Agent, s)
+				}
 				return nil
-			}
-			showSchedule(cmd, at.Agent, s)
-			return nil
+			})
 		}}
 	q.Add(c)
 	return c
@@ -289,28 +265,12 @@ func newScheduleRm() *cobra.Command {
 
 // RemoveSchedule finds the schedule of a name, and has its agent remove it.
 func RemoveSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error {
-	k, done, err := q.OpenKept(cmd)
-	if err != nil {
-		return err
-	}
-	defer done()
-	at, _, err := session.Find[schedule.Schedule](k, schedule.AskShow, "schedule", name, schedule.Named{Name: name})
-	if err != nil {
-		return err
-	}
-	s, err := client.Tell[schedule.Schedule](k.Ctx, at, q.Timeout, schedule.CommandRemove, schedule.Named{Name: name})
-	if err != nil {
-		return err
-	}
-	if q.JSON {
-		output.JSON(cmd, scheduleLine{"removed", at.Agent, s})
+	return withSchedule(q, cmd, name, func(k *session.Kept, at client.AtAgent, _ *schedule.Schedule) error {
+		s, err := client.Tell[schedule.Schedule](k.Ctx, at, q.Timeout, schedule.CommandRemove, schedule.Named{Name: name})
+		if err != nil {
+			return err
+		}
+		output.Result(cmd, q.JSON, view.ScheduleOf(view.TypeRemoved, at.Agent, s), "%s removed\n", s.Name)
 		return nil
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)
-	return nil
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"schedule": scheduleLine{}}
+	})
 }

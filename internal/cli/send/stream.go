@@ -17,8 +17,8 @@ import (
 	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client/draft"
 	"ferry/internal/node/onebox"
-	"ferry/internal/place/location"
 	"ferry/internal/place/pipe"
 	"ferry/internal/transfer"
 )
@@ -45,8 +45,8 @@ func sendStdin(cmd *cobra.Command, f *request.Flags, q *transfer.Request, local 
 
 // NewCat makes the command `ferry cat`.
 func NewCat() *cobra.Command {
-	f := &request.Flags{Mode: transfer.ModeBinary, Durability: transfer.DurabilityProcess, FileFlags: request.FileFlags{IfExists: transfer.IfExistsError},
-		Delivery: transfer.DeliveryFast, Compress: transfer.CompressNone, Quiet: true}
+	f := &request.Flags{Draft: draft.New(), Quiet: true}
+	f.Durability = transfer.DurabilityProcess
 	c := &cobra.Command{
 		Use:   "cat [flags] [AGENT:]FILE",
 		Short: "Write a file to standard output",
@@ -60,9 +60,9 @@ came whole: 0 means that both sides have computed the same digest.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.Mode, "mode", f.Mode, "binary or text")
-	fl.StringVar(&f.Checksum, "checksum", "xxh3", "digest of the file: xxh3, md5, sha256 or none")
-	f.Content.Add(fl)
-	fl.StringVar(&f.Lane, "lane", "auto", "how the data travels: auto, direct or queue")
+	fl.StringVar(&f.Checksum, "checksum", f.Checksum, "digest of the file: xxh3, md5, sha256 or none")
+	request.AddContent(fl, &f.Content)
+	fl.StringVar(&f.Lane, "lane", f.Lane, "how the data travels: auto, direct or queue")
 	fl.StringVar(&f.Compress, "compress", f.Compress, "compression of the data on the way: none, fast, high or auto")
 	fl.StringVar(&f.Limit, "limit", "", "bytes a second at most, as 10M")
 	fl.StringVar(&f.Job, "job", "", "a name for people, kept on record")
@@ -74,7 +74,7 @@ came whole: 0 means that both sides have computed the same digest.`,
 }
 
 func cat(cmd *cobra.Command, f *request.Flags, arg string) error {
-	from, source, err := request.Typed(arg, location.Source)
+	from, source, err := draft.Source(arg)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func cat(cmd *cobra.Command, f *request.Flags, arg string) error {
 	session.TakePipes() // a reader that closes the pipe ends the transfer in order
 	stdout := &closable{Writer: cmd.OutOrStdout()}
 	cmd.SetErr(notices{cmd.ErrOrStderr(), stdout})
-	out := &agent.Streams{Source: pipe.NoSource{}, Target: pipe.NewTarget(stdout, q.ID), Limits: pipe.Limits(), Transfer: q.ID}
+	out := &agent.Streams{Source: pipe.NoSource{}, Target: pipe.NewTarget(stdout, q.ID), Transfer: q.ID}
 	if local {
 		err = follow.OneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
 	} else {

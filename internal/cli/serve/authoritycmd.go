@@ -1,14 +1,12 @@
 package serve
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client/view"
 	"ferry/internal/node/process"
 	"ferry/internal/node/queuemanager"
 	"ferry/internal/transfer"
@@ -40,11 +38,7 @@ have been renewed. Without this command the authority rotates a year before its 
 			if err := a.Rotate(ctx); err != nil {
 				return err
 			}
-			if q.JSON {
-				output.JSON(cmd, cliidentity.TokenLine{MessageType: "rotated", Name: network})
-				return nil
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "the authority of the network %s signs with new keys; make a new backup of it\n", network)
+			output.Result(cmd, q.JSON, view.Authorised(view.TypeRotated, network), "the authority of the network %s signs with new keys; make a new backup of it\n", network)
 			return nil
 		}}
 	q.Add(c)

@@ -78,8 +78,22 @@ func (k *Kept) Each(fn func(at client.AtAgent) error) error {
 	})
 }
 
+// WithKept connects, finds the object of a name, and calls fn with it. noun is the command of such objects.
+func WithKept[T any](k *KeptQuery, cmd *cobra.Command, kind wire.Kind, noun, name string, body any, fn func(k *Kept, at client.AtAgent, found *T) error) error {
+	open, done, err := k.OpenKept(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	at, found, err := Find[T](open, kind, noun, name, body)
+	if err != nil {
+		return err
+	}
+	return fn(open, at, found)
+}
+
 // Find returns the object of a name, and the agent that keeps it.
-func Find[T any](k *Kept, kind wire.Kind, what, name string, body any) (at client.AtAgent, found *T, err error) {
+func Find[T any](k *Kept, kind wire.Kind, noun, name string, body any) (at client.AtAgent, found *T, err error) {
 	err = k.Each(func(one client.AtAgent) error {
 		v, err := client.Ask[T](k.Ctx, one, kind, body)
 		switch {
@@ -88,14 +102,14 @@ func Find[T any](k *Kept, kind wire.Kind, what, name string, body any) (at clien
 		case err != nil:
 			return err
 		case found != nil:
-			return transfer.Errorf(transfer.KindUsage, "%s and %s each have a %s %s", at.Agent, one.Agent, what, name).WithHint("give --agent")
+			return transfer.Errorf(transfer.KindUsage, "%s and %s each have a %s %s", at.Agent, one.Agent, noun, name).WithHint("give --agent")
 		}
 		at, found = one, v
 		return nil
 	})
 	if err == nil && found == nil {
-		err = transfer.Errorf(transfer.KindNotFound, "no agent has a %s %s, or none that is up and answers you", what, name).
-			WithHint(fmt.Sprintf("`ferry %s ls` lists them", what))
+		err = transfer.Errorf(transfer.KindNotFound, "no agent has a %s %s, or none that is up and answers you", noun, name).
+			WithHint(fmt.Sprintf("`ferry %s ls` lists them", noun))
 	}
 	return at, found, err
 }

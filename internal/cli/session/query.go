@@ -100,7 +100,7 @@ func (q *Query) AskAuthority(cmd *cobra.Command) (ctx context.Context, a enrol.C
 		stop()
 		return nil, a, "", nil, transfer.Errorf(transfer.KindUsage, "the queue manager at %s has no identities: it was started with --insecure, or is not Ferry's", q.Network)
 	}
-	return ctx, enrol.Client{Conn: conn}, conn.Identity().Name().Network, func() { conn.Close(); stop() }, nil
+	return ctx, enrol.Client{Conn: conn, Timeout: q.Timeout}, conn.Identity().Name().Network, func() { conn.Close(); stop() }, nil
 }
 
 // NeedURL refuses a command without a network.

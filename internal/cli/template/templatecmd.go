@@ -3,7 +3,6 @@ package template
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,6 +16,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/mft/translate"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
@@ -29,22 +29,6 @@ func New() *cobra.Command {
 	c.AddCommand(newTemplateCreate(), newTemplateLs(), newTemplateShow(), newTemplateRm(), newTemplateExport(), newTemplateImport(), newTemplateSend())
 	return c
 }
-
-// The output of --json for templates.
-type (
-	// A templateLine is a template that was made, imported, listed or removed.
-	templateLine struct {
-		MessageType string             `json:"message_type"` // template, created, removed
-		Agent       transfer.AgentName `json:"agent"`
-		template.Line
-	}
-	// A templateShown is a template of `ferry template show`.
-	templateShown struct {
-		MessageType string             `json:"message_type"` // template
-		Agent       transfer.AgentName `json:"agent"`
-		*template.Template
-	}
-)
 
 func newTemplateCreate() *cobra.Command {
 	q, f := &session.Query{}, &request.Flags{}
@@ -90,7 +74,7 @@ them, written ${NAME}. ferry template send needs a value for each parameter, unl
 func keepTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, redefine bool) error {
 	l, err := PutTemplate(q, cmd, t, redefine)
 	if err == nil {
-		saidOfTemplate(q, cmd, templateLine{"created", t.Request.Source, *l})
+		saidOfTemplate(q, cmd, view.TemplateOf(view.TypeCreated, t.Request.Source, l))
 	}
 	return err
 }
@@ -109,7 +93,7 @@ func PutTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, red
 }
 
 // saidOfTemplate prints the result of a command about a template.
-func saidOfTemplate(q *session.Query, cmd *cobra.Command, l templateLine) {
+func saidOfTemplate(q *session.Query, cmd *cobra.Command, l view.TemplateLine) {
 	if q.JSON {
 		output.JSON(cmd, l)
 		return
@@ -124,7 +108,7 @@ func newTemplateLs() *cobra.Command {
 			headings := []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}
 			return session.ListKept(q, cmd, headings, template.AskList, template.Page{}, func(at client.AtAgent, l *template.Listed, row output.Row) (next any) {
 				for _, t := range l.Templates {
-					row(templateLine{"template", at.Agent, t}, t.Name, string(at.Agent), string(t.Destination), output.Or(paramsText(&t), "-"), output.Person(t.Principal))
+					row(view.TemplateOf(view.TypeTemplate, at.Agent, &t), t.Name, string(at.Agent), string(t.Destination), output.Or(paramsText(&t), "-"), output.Person(t.Principal))
 					if l.More {
 						next = template.Page{After: t.Name}
 					}
@@ -160,7 +144,7 @@ func newTemplateShow() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withTemplate(q, cmd, args[0], func(_ *session.Kept, at client.AtAgent, t *template.Template) error {
 				if q.JSON {
-					output.JSON(cmd, templateShown{"template", at.Agent, t})
+					output.JSON(cmd, view.TemplateShownOf(at.Agent, t))
 					return nil
 				}
 				rows := [][]string{{"template", t.Name}, {"agent", string(at.Agent)}, {"owner", output.Person(t.Principal)}, {"made", output.Stamp(t.Made)}}
@@ -184,16 +168,7 @@ func newTemplateShow() *cobra.Command {
 
 // withTemplate finds the template of a name and calls fn with it.
 func withTemplate(q *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *template.Template) error) error {
-	k, done, err := q.OpenKept(cmd)
-	if err != nil {
-		return err
-	}
-	defer done()
-	at, t, err := session.Find[template.Template](k, template.AskGet, "template", name, template.Named{Name: name})
-	if err != nil {
-		return err
-	}
-	return fn(k, at, t)
+	return session.WithKept(q, cmd, template.AskGet, "template", name, template.Named{Name: name}, fn)
 }
 
 func newTemplateRm() *cobra.Command {
@@ -203,7 +178,7 @@ func newTemplateRm() *cobra.Command {
 			return withTemplate(q, cmd, args[0], func(k *session.Kept, at client.AtAgent, _ *template.Template) error {
 				l, err := client.Tell[template.Line](k.Ctx, at, q.Timeout, template.CommandRemove, template.Named{Name: args[0]})
 				if err == nil {
-					saidOfTemplate(&q.Query, cmd, templateLine{"removed", at.Agent, *l})
+					saidOfTemplate(&q.Query, cmd, view.TemplateOf(view.TypeRemoved, at.Agent, l))
 				}
 				return err
 			})
@@ -266,12 +241,10 @@ sends at once.`,
 				return err
 			}
 			return withTemplate(q, cmd, args[0], func(k *session.Kept, _ client.AtAgent, t *template.Template) error {
-				req, err := t.Fill(values)
+				req, err := k.Net.FillTemplate(t, values)
 				if err != nil {
 					return err
 				}
-				began := time.Now()
-				req.ID, req.Submitted, req.Originator = transfer.NewID(began), began.UTC(), k.Net.Who
 				f.JSON = q.JSON
 				later, err := ofTemplate(p, cmd.Flags(), t, now)
 				if err != nil {
@@ -338,9 +311,4 @@ func NameZone(s *mftxml.Schedule) (err error) {
 		s.Zone, err = schedule.ZoneOfHost()
 	}
 	return err
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"template": templateLine{}, "template_show": templateShown{}}
 }

@@ -20,7 +20,7 @@ With --failed only the failed items are sent. --if-exists decides about files th
 arrived already, as with ferry send. A transfer that appends to files, or puts messages
 into a queue, is not repeated as a whole unless it was successful.`,
 		Example: "  ferry transfer retry 8057a4 --failed\n  ferry transfer retry 8057a4 --if-exists skip",
-		Args:    usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    usage.OneID("transfer"), RunE: func(cmd *cobra.Command, args []string) error {
 			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
 				return err

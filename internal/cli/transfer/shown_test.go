@@ -13,6 +13,7 @@ import (
 	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
 	"ferry/internal/client"
+	"ferry/internal/client/view"
 	"ferry/internal/wire"
 )
 
@@ -46,7 +47,7 @@ func FuzzShown(f *testing.F) {
 				v := follow.NewView(cmd, false, false)
 				v.Show(a.Progress)
 				v.Finish(a.Progress)
-				json.Marshal(inJSON(a.Progress))
+				json.Marshal(view.TransferOf(a.Progress))
 			}
 			for _, g := range a.Agents {
 				output.Table(&out, [][]string{{string(g.Agent), g.Status, g.Host, g.Mode, g.Reason, strings.Join(g.Roots, " ")}})

@@ -18,27 +18,10 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
-	"ferry/internal/security/word"
+	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// A shownLine is a transfer of `ferry transfer show`.
-type shownLine struct {
-	transferLine
-	Request  *audit.RequestFacts `json:"request,omitempty"`
-	Author   *word.Author        `json:"author,omitempty"` // of the request; absent: it was not signed
-	Meta     map[string]string   `json:"meta,omitempty"`
-	Recorded []cliaudit.Found    `json:"recorded,omitempty"`      // items
-	More     bool                `json:"recorded_more,omitempty"` // beyond --limit
-}
-
-// A transferLine is a transfer of `ferry transfer ls`.
-type transferLine struct {
-	*transfer.Progress
-	MessageType string  `json:"message_type"` // transfer
-	Seconds     float64 `json:"seconds"`
-}
 
 // New makes the command `ferry transfer`.
 func New() *cobra.Command {
@@ -61,7 +44,7 @@ func newTransferLs() *cobra.Command {
 		left, headings := 0, []string{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}
 		err = q.List(cmd, headings, func(ctx context.Context, net *client.Client, row output.Row) (err error) {
 			left, err = net.Transfers(ctx, filter, f.Limit, func(p *transfer.Progress) error {
-				row(inJSON(p), cells(p)...)
+				row(view.TransferOf(p), cells(p)...)
 				return nil
 			})
 			return err
@@ -90,16 +73,11 @@ func cells(p *transfer.Progress) []string {
 		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(follow.BytesSoFar(p)), output.Stamp(submitted), p.Job, reason}
 }
 
-// inJSON is a transfer in JSON: the summary's names first, then the rest.
-func inJSON(p *transfer.Progress) transferLine {
-	return transferLine{p, "transfer", p.Summary().Seconds}
-}
-
 func newTransferShow() *cobra.Command {
 	q := &session.Query{}
 	var limit int
 	var failed bool
-	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with its request and the outcomes of its files", Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with its request and the outcomes of its files", Args: usage.OneID("transfer"), RunE: func(cmd *cobra.Command, args []string) error {
 		if limit < 0 {
 			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 0", limit)
 		}
@@ -117,7 +95,7 @@ func newTransferShow() *cobra.Command {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", output.Printable(err.Error()))
 		}
 		if q.JSON {
-			output.JSON(cmd, shownLine{inJSON(p), r.Request, r.Author, r.Meta, cliaudit.FoundAll(r.Items), r.More})
+			output.JSON(cmd, view.ShownOf(p, &r))
 			return nil
 		}
 		showTransfer(cmd, p, r, net.Conn.Identity() != nil)
@@ -217,7 +195,7 @@ func togetherText(p *transfer.Progress) string {
 // showItems writes the files of a transfer, as far as they are decided.
 func showItems(out io.Writer, r client.Recorded) {
 	rows := [][]string{{"TIME", "RESULT", "SIZE", "DIGEST", "FILE"}}
-	for _, f := range cliaudit.FoundAll(r.Items) {
+	for _, f := range view.FoundAll(r.Items) {
 		rows = append(rows, itemRow(&f))
 	}
 	fmt.Fprintln(out)
@@ -228,7 +206,7 @@ func showItems(out io.Writer, r client.Recorded) {
 }
 
 // itemRow returns the cells of an item in the output of `ferry transfer show`.
-func itemRow(f *cliaudit.Found) []string {
+func itemRow(f *view.Found) []string {
 	if !f.Arrived {
 		return []string{output.Stamp(f.Time), output.Ended(f.Item), transfer.FormatBytes(f.Item.Size), "-", output.Failure(f.Item)}
 	}
@@ -266,7 +244,7 @@ func paren(s string) string {
 
 func newTransferWatch() *cobra.Command {
 	q := &session.Query{}
-	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: usage.OneID,
+	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: usage.OneID("transfer"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
@@ -290,7 +268,7 @@ func newTransferWatch() *cobra.Command {
 func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 	q := &session.Query{}
 	var agentName string
-	c := &cobra.Command{Use: verb + " ID", Short: short, Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: verb + " ID", Short: short, Args: usage.OneID("transfer"), RunE: func(cmd *cobra.Command, args []string) error {
 		net, ctx, done, err := q.Open(cmd)
 		if err != nil {
 			return err
@@ -334,11 +312,7 @@ func Control(ctx context.Context, q *session.Query, cmd *cobra.Command, net *cli
 	if c.Kind == wire.ControlCancel && !state.Final() {
 		state = transfer.Cancelling
 	}
-	if q.JSON {
-		output.JSON(cmd, follow.ControlLine{MessageType: c.Verb, ID: of.ID, State: state})
-	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", of.ID, state)
-	}
+	output.Result(cmd, q.JSON, view.ControlOf(c.Verb, of.ID, state), "%s %s\n", of.ID, state)
 	return nil
 }
 
@@ -387,9 +361,4 @@ func whichFiles(q *audit.RequestFacts) string {
 	add(q.Disposition == transfer.DispositionDelete, "deleted then")
 	add(q.AllSources, "all of them or none")
 	return strings.Join(all, ", ")
-}
-
-// Outputs returns the lines of --json in this package, by the names that the schema has for them.
-func Outputs() map[string]any {
-	return map[string]any{"transfer": transferLine{}, "transfer_show": shownLine{}}
 }

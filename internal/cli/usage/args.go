@@ -27,10 +27,12 @@ func OneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// OneID accepts exactly one transfer ID, or the end of one.
-func OneID(cmd *cobra.Command, args []string) error {
-	if err := OneArg("a transfer ID or its last six or more characters")(cmd, args); err != nil {
-		return err
+// OneID accepts exactly one ID of a transfer, a job or a call, or the end of one.
+func OneID(noun string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := OneArg("a "+noun+" ID or its last six or more characters")(cmd, args); err != nil {
+			return err
+		}
+		return transfer.CheckIDSuffix(args[0])
 	}
-	return transfer.CheckIDSuffix(args[0])
 }

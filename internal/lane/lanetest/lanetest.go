@@ -41,7 +41,7 @@ const (
 )
 
 // patience is the time limit for an arrival on a busy host.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // Test tests the contract on a network. open makes a new network.
 func Test(t *testing.T, open func(t *testing.T) Network) {

@@ -153,14 +153,18 @@ func hintOtherNetwork(ctx context.Context, url string, who *identity.Identity, r
 			" before; if that is right give --identity " + i.Path() + ", or log in anew with a token of it")
 }
 
-// RetryRefused runs op, and again for anewFor while a queue manager refuses an identity. Another command may begin a new
-// network at the address of an earlier one. It makes the new identities a moment before it listens, which may be after
-// this command has looked up the address.
+// RetryRefused runs op, and again for refusedFor from the first refusal while a queue manager refuses an identity. Another
+// command may begin a new network at the address of an earlier one. It makes the new identities a moment before it
+// listens, which may be after this command has looked up the address.
 func RetryRefused(ctx context.Context, op func() (refused bool, err error)) error {
-	end := time.Now().Add(refusedFor)
+	var end time.Time
 	for {
 		refused, err := op()
-		if !refused || time.Now().After(end) {
+		now := time.Now()
+		if end.IsZero() {
+			end = now.Add(refusedFor) // op may have waited for the queue manager before
+		}
+		if !refused || now.After(end) {
 			return err
 		}
 		select {

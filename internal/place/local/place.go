@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/place/local/land"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
@@ -20,6 +21,7 @@ var (
 	_ place.Source         = Local{}
 	_ place.Target         = Local{}
 	_ place.Appender       = Local{}
+	_ place.Limiter        = Local{}
 	_ place.Deleter        = Local{}
 	_ place.Archiver       = Local{}
 	_ place.OverlapChecker = Local{}
@@ -113,6 +115,9 @@ func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Res
 
 // Appends marks that this place can append.
 func (l Local) Appends() {}
+
+// Limits returns the primitives that this platform lacks.
+func (Local) Limits() []string { return disk.Limits() }
 
 // Land is FS.Land.
 func (l Local) Land(cfg place.LandConfig) place.Landing { return land.AsPlace(l.FS.Land(cfg)) }

@@ -22,24 +22,40 @@ import (
 
 const filePrefix = "file:"
 
+// prefixed are the places with locations that begin with a prefix. Their paths have it, too. A further place is one more
+// row.
+var prefixed = []struct {
+	of     transfer.Place
+	prefix string
+	read   func(text string) (transfer.Location, error)
+}{
+	{transfer.Queues, placequeue.Prefix, queue},
+}
+
+// marked reads a location that begins with a prefix. ok is false for any other text.
+func marked(text string) (l transfer.Location, ok bool, err error) {
+	for _, p := range prefixed {
+		if strings.HasPrefix(text, p.prefix) {
+			l, err = p.read(text)
+			return l, true, err
+		}
+	}
+	path, exact := strings.CutPrefix(text, filePrefix)
+	return transfer.File(transfer.Path(path)), exact, nil
+}
+
 // Source reads the location of a source.
 func Source(text string) (transfer.Location, error) {
-	if strings.HasPrefix(text, placequeue.Prefix) {
-		return queue(text)
-	}
-	if path, exact := strings.CutPrefix(text, filePrefix); exact {
-		return transfer.File(transfer.Path(path)), nil
+	if l, ok, err := marked(text); ok {
+		return l, err
 	}
 	return OnHost(text)
 }
 
 // Dest reads the location of a destination.
 func Dest(text string) (transfer.Location, error) {
-	if strings.HasPrefix(text, placequeue.Prefix) {
-		return queue(text)
-	}
-	if path, exact := strings.CutPrefix(text, filePrefix); exact {
-		return transfer.File(transfer.Path(path)), nil
+	if l, ok, err := marked(text); ok {
+		return l, err
 	}
 	if record.IsDataset(text) {
 		return Dataset(text)
@@ -90,10 +106,12 @@ func queue(text string) (transfer.Location, error) {
 // Format writes a location as Source and Dest read it.
 func Format(l transfer.Location) string {
 	text := string(l.Path)
-	switch l.Place {
-	case transfer.Queues:
-		return text
-	case transfer.Datasets:
+	for _, p := range prefixed {
+		if l.Place == p.of {
+			return text
+		}
+	}
+	if l.Place == transfer.Datasets {
 		text = l.String()
 		if a, err := record.FromRecords(l.Records); err == nil && !a.IsZero() {
 			text += "," + a.String()

@@ -15,11 +15,6 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Limits lists for the audit the promises that a Target does not make.
-func Limits() []string {
-	return []string{"bytes are written to standard output as they arrive, before the file is whole"}
-}
-
 // A Target is a stream as a place where one file lands. It writes arriving bytes at once and cannot take them back. A
 // file that begins again is compared with the written bytes.
 type Target struct {
@@ -35,11 +30,19 @@ type Target struct {
 	abandoned chan struct{}
 }
 
-var _ place.Target = (*Target)(nil)
+var (
+	_ place.Target  = (*Target)(nil)
+	_ place.Limiter = (*Target)(nil)
+)
 
 // NewTarget makes a place of a stream, for one transfer.
 func NewTarget(out io.Writer, id transfer.ID) *Target {
 	return &Target{out: out, id: id, sum: digest.XXH3.New(), abandoned: make(chan struct{})}
+}
+
+// Limits returns the promises that a Target does not keep, for the audit.
+func (*Target) Limits() []string {
+	return []string{"bytes are written to standard output as they arrive, before the file is whole"}
 }
 
 // Abandon ends a Write that waits for the reader of the stream, and fails those that come.

@@ -30,11 +30,6 @@ type Writer interface {
 	Settle(ctx context.Context, queue transfer.QueueName, id transfer.ID, items []uint64) error
 }
 
-// Limits returns the promises that a Target does not keep, for the audit.
-func Limits() []string {
-	return []string{"a file of more than 999 messages, or of more bytes than the line carries in a second, is stored in parts; the group is complete with the last one"}
-}
-
 // A Target lands files in queues: each file becomes a message, or the messages of a group. An arriving file is kept in
 // a directory until it is complete, and then stored.
 type Target struct {
@@ -43,12 +38,20 @@ type Target struct {
 	dir     string
 }
 
-var _ place.Target = (*Target)(nil)
+var (
+	_ place.Target  = (*Target)(nil)
+	_ place.Limiter = (*Target)(nil)
+)
 
 // NewTarget makes a place of queues. writers returns the Writer of a principal, or of the agent itself for "". dir is
 // the agent's own; it is made when it is needed.
 func NewTarget(writers func(principal string) Writer, dir string) *Target {
 	return &Target{writers, writers(""), dir}
+}
+
+// Limits returns the promises that a Target does not keep, for the audit.
+func (*Target) Limits() []string {
+	return []string{"a file of more than 999 messages, or of more bytes than the line carries in a second, is stored in parts; the group is complete with the last one"}
 }
 
 // destOf parses a DEST.

@@ -241,7 +241,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	})
 }
 
-func FuzzFarMessage(f *testing.F) {
+func FuzzRemoteMessage(f *testing.F) {
 	f.Add(errands.RemoteMessage("ferry.store.A.B.x.1", "ferry.inbox.A.qmgr.s.1", []byte("data")))
 	for _, s := range []string{"", "1 a b\n", "1 a b", "2 a b\n", "1  \n", "1 a b c\n"} {
 		f.Add([]byte(s))

@@ -16,6 +16,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/place"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -27,8 +28,8 @@ type Entries struct {
 	Ledger *ledger.Ledger
 	Note   func(*ledger.Tx, audit.Record) error // puts an audit record into the outbox
 	Clock  clock.Clock
-	Boot   string   // names this boot of the host
-	Limits []string // the guarantees that the place cannot give here, for the audit
+	Boot   string       // names this boot of the host
+	Place  place.Target // its limits are in the audit; nil: it has none
 	// Forget forgets the programs of a transfer that is over.
 	Forget func(*ledger.Tx, *transfer.Request) error
 }

@@ -30,7 +30,7 @@ func (e *Entry) Begin(home *place.Location, lane, rules string) error {
 		}
 		return e.all.Note(t, e.journal.record(audit.Started, func(a *audit.Record) {
 			a.Meta, a.Request, a.Lane = in.Request.Meta, audit.FactsOf(&in.Request), lane
-			a.Request.Settings, a.Request.Rule, a.Limits = in.Settings, rules, e.all.Limits
+			a.Request.Settings, a.Request.Rule, a.Limits = in.Settings, rules, place.TargetLimits(e.all.Place, in.Request.Dest.Place)
 		}))
 	})
 	failpoint.Hit("receiver.after_open")

@@ -410,7 +410,10 @@ func (a *answer) grant() identity.Grant {
 }
 
 // A Client asks the authority over a connection to the network.
-type Client struct{ Conn *qmgr.Conn }
+type Client struct {
+	Conn    *qmgr.Conn
+	Timeout time.Duration // of an answer; askTime at least
+}
 
 // askTime is how long the authority may take to answer.
 const askTime = 10 * time.Second
@@ -429,7 +432,7 @@ func (a Client) ask(ctx context.Context, q ask) (r reply, err error) {
 		to := identity.Name{Network: self.Name().Network, Role: identity.Authority}
 		body = word.Sign(self, word.Statement{Kind: word.Authority, To: to, ID: q.ID}, body, now)
 	}
-	data, err := a.Conn.Request(ctx, wire.AskSubject(wire.Authority, a.Conn.Self()), body, askTime)
+	data, err := a.Conn.Request(ctx, wire.AskSubject(wire.Authority, a.Conn.Self()), body, max(askTime, a.Timeout))
 	if transfer.KindOf(err) == transfer.KindUnreachable {
 		return r, transfer.Errorf(transfer.KindUnreachable, "the network's authority is away").WithHint("it runs in `ferry up`, or as `ferry authority run`")
 	}

@@ -254,9 +254,9 @@ func (n *Network) said(j *Job) (state string, ended bool) {
 	return p.State, true
 }
 
-// settled gives agents a moment to remove temporaries.
+// settled waits until agents have removed their temporaries. The judge names those that are left.
 func (n *Network) settled(agents ...string) {
-	deadline := time.Now().Add(3 * time.Second)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for _, a := range agents {

@@ -301,7 +301,8 @@ func (n *Network) start(c *exec.Cmd, env ...string) error {
 	return <-done
 }
 
-// environment returns that of the test, with a home of its own and the network to use.
+// environment returns that of the test, with a home of its own and the network to use. A command waits longer for an
+// answer than a user would: on a slow disk an answer takes seconds. A lost question is repeated in time.
 func (n *Network) environment() []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -309,7 +310,7 @@ func (n *Network) environment() []string {
 			env = append(env, e)
 		}
 	}
-	return append(env, "HOME="+filepath.Join(n.dir, "home"), "FERRY_NETWORK="+n.url)
+	return append(env, "HOME="+filepath.Join(n.dir, "home"), "FERRY_NETWORK="+n.url, "FERRY_TIMEOUT="+(patience/3).String())
 }
 
 // Launch starts processes and does not wait until they are ready.
