@@ -144,7 +144,7 @@ func (a *intake) check(w *wholeRequest, files bool) error {
 		return err
 	}
 	all := append(slices.Clip(q.Items), w.rest...)
-	return a.looks.run(func() error { return a.sendAs(w.Principal, q.From()).CheckItself(q, all) })
+	return a.pathChecks.run(func() error { return a.sendAs(w.Principal, q.From()).CheckItself(q, all) })
 }
 
 // record puts a new request into the ledger, by its judgement, and into the scheduler.
@@ -164,10 +164,10 @@ func (a *intake) record(w *wholeRequest, j *judgement) error {
 			return err
 		}
 		rec := sender.NewRecord(*q, w.Origin, now)
-		if err := a.place(t, rec, w, j.rule); err != nil {
+		if err := a.setFirstState(t, rec, w, j.rule); err != nil {
 			return err
 		}
-		if err := t.Requests().Claim(q.ID, w.Principal, w.parts); err != nil {
+		if err := t.Requests().AcceptParts(q.ID, w.Principal, w.parts); err != nil {
 			return err
 		}
 		fresh = rec
@@ -188,7 +188,7 @@ func (a *intake) known(t *ledger.Tx, w *wholeRequest) (bool, error) {
 	if old == nil || err != nil {
 		return false, err
 	}
-	if old.Disowned() {
+	if old.EndedUnknown() {
 		// Otherwise it is of another request under this ID.
 		return old.Request.Destination == q.Destination && (old.Principal == "" || old.Principal == w.Principal), nil
 	}
@@ -219,13 +219,13 @@ func (a *intake) refuses(w *wholeRequest, j *judgement, now time.Time) error {
 	return nil
 }
 
-// place decides the first state of a new request, and notes it. A request that was cancelled or withdrawn before it
-// came has its last audit record already.
-func (a *intake) place(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, rule string) error {
+// setFirstState decides the first state of a new request, and notes it. A request that was cancelled or withdrawn
+// before it came has its last audit record already.
+func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, rule string) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
 	floor := t.Floor(rec.Principal)
-	tomb, err := t.Entombed(q.ID, rec.Principal)
+	tomb, err := t.Tombstone(q.ID, rec.Principal)
 	as := tomb.As
 	switch {
 	case err != nil:

@@ -40,7 +40,7 @@ import (
 
 // An Agent is one run of an agent's process.
 type Agent struct {
-	*sides
+	*transferEnds
 	intake     *intake
 	answers    *answers
 	replies    *replies
@@ -56,13 +56,13 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
 	own := newOwner(c)
-	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1), look: own.look}, own: own}
-	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w)}
-	a.heartbeats = &heartbeats{sides: w, each: a.intake.refusals.tell}
+	w := &transferEnds{core: c, olderCopy: &olderCopy{core: c, resend: make(chan struct{}, 1), look: own.checkSoon}, own: own}
+	a := &Agent{transferEnds: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w)}
+	a.heartbeats = &heartbeats{transferEnds: w, each: a.intake.refusals.tell}
 	silent := false
-	if cfg.Claim == nil && cfg.Streams == nil {
+	if cfg.DirLock == nil && cfg.Streams == nil {
 		var err error
-		if silent, err = a.refuseTwin(ctx); err != nil {
+		if silent, err = a.refuseSecondInstance(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -70,8 +70,8 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 		a.published.nameless = transfer.KindOf(err) == transfer.KindAlive
 		a.Halt()
 		a.closeStores()
-		if a.ledger == nil && cfg.Claim != nil {
-			cfg.Claim.Close()
+		if a.ledger == nil && cfg.DirLock != nil {
+			cfg.DirLock.Close()
 		}
 		err = a.givenUp(err)
 		a.own.release()
@@ -90,7 +90,7 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	return a, nil
 }
 
-// open opens the ledger, claims the name, and makes both sides.
+// open opens the ledger, claims the name, and makes both transfer ends.
 func (a *Agent) open(ctx context.Context, silent bool) error {
 	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
@@ -104,15 +104,15 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 
-	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit, Claim: a.cfg.Claim})
+	a.ledger, err = ledger.Open(a.cfg.Dir, ledger.Options{Clock: a.cfg.Clock, Log: a.log, OutboxLimit: a.cfg.OutboxLimit, DirLock: a.cfg.DirLock})
 	if err != nil {
 		return err
 	}
 
-	if err := a.older.open(); err != nil {
+	if err := a.olderCopy.open(); err != nil {
 		return err
 	}
-	a.own.older = a.older
+	a.own.olderCopy = a.olderCopy
 	if silent && a.cfg.Alone {
 		return a.own.taken(holder{})
 	} else if !a.cfg.unique() {
@@ -137,7 +137,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 	a.stops = append(a.stops, stop)
 	if a.outbox, err = outbox.New(outbox.Config{Agent: a.cfg.Name, Alone: a.cfg.Alone, Pipe: a.cfg.Streams != nil, Conn: a.conn, Ledger: a.ledger, Noted: a.notes, Note: a.note, Register: a.registerOnce,
-		Heard: func(last uint64) { a.older.hearLog(last, "") }, Compared: a.older.compared.Load, Resend: a.older.resend, Changed: a.beatNow, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log, Quiet: a.quiet}); err != nil {
+		Heard: func(last uint64) { a.olderCopy.hearLog(last, "") }, Compared: a.olderCopy.compared.Load, Resend: a.olderCopy.resend, Changed: a.beatNow, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log, Quiet: a.quiet}); err != nil {
 		return err
 	}
 	a.witness = a.outbox.Witness()
@@ -146,12 +146,12 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 
 	if a.cfg.Streams == nil {
-		a.storing = store.New(store.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Waits: a.cfg.MaxSource, Compared: a.older.compared.Load,
+		a.storing = store.New(store.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Parked: a.cfg.MaxSource, Compared: a.olderCopy.compared.Load,
 			Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Link: link{a.core}, Note: a.note,
-		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, Places: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: disk.BootID(), Changed: a.beatNow,
+		Clock: a.cfg.Clock, Log: a.log, Slots: a.cfg.MaxDestination, ItemSlots: a.cfg.Files.Places, Pool: pool, MaxChunk: maxChunk, Boot: disk.BootID(), Changed: a.beatNow,
 		Lanes: a.lanes, Instance: a.instance, Memory: a.lanes.mem, Delay: a.conn.Delay, Came: a.lanes.came, Over: a.overAt, Content: a.cfg.Content, Quiet: a.quiet, Programs: a.calls,
 		Rights: receiver.Rights{Stale: a.gate.waits, May: a.gate.permit, Admit: a.gate.admits}}
 	if a.storing != nil {
@@ -163,14 +163,14 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		return err
 	}
 
-	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Lines: &a.lines, Delay: a.conn.Delay, Memory: a.lanes.mem,
+	a.sendCfg = sender.Config{Agent: a.cfg.Name, Beside: a.cfg.Beside, Ledger: a.ledger, Place: places.Source, Link: link{a.core}, Lanes: a.lanes, Controllers: &a.controllers, Delay: a.conn.Delay, Memory: a.lanes.mem,
 		Note: a.noteSent, Progress: a.progress, Changed: func(o *sender.Outgoing) { a.sched.Changed(o) }, Clock: a.cfg.Clock, Log: a.log, Settings: a.cfg.Settings, MaxChunk: maxChunk, Throttle: a.throttle,
 		Encoders: new(compress.Encoders), Content: a.cfg.Content, Quiet: a.quiet, May: a.gate.permit, Programs: a.calls, Scratch: a.cfg.scratch()}
 	if a.storing != nil {
 		a.sendCfg.Store = a.storing
 	}
 	a.sched = scheduler.New(scheduler.Config{Agent: a.cfg.Name, MaxSource: a.cfg.MaxSource, MaxQueued: a.cfg.MaxQueued, Sends: &a.sendCfg, Wakeup: a.own.begin,
-		May: func() bool { return a.own.may(beginning) }, Changed: a.beatNow, Progress: a.progress, Conn: a.conn, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
+		May: func() bool { return a.own.may(stageTransfers) }, Changed: a.beatNow, Progress: a.progress, Conn: a.conn, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
 	if err := a.ledger.DropOrphans(); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (a *Agent) listen() error {
 		handle  func(qmgr.Message)
 	}{
 		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
-		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.came},
+		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.queueReply},
 		{wire.AllAsks(a.cfg.Name.Token()), a.conn.Subscribe, a.answers.asked},
 		{a.outbox.Inbox(), a.conn.Subscribe, a.outbox.Receipted},
 		{wire.BeatSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard}, // other instances of the name
@@ -241,8 +241,8 @@ func (a *Agent) listen() error {
 	a.wg.Go(func() { a.consume(a.cfg.controls(), a.intake.controlled) })
 	if !a.cfg.unique() {
 		a.wg.Go(a.own.keep)
-		if a.cfg.Claim != nil {
-			a.wg.Go(a.own.lapse)
+		if a.cfg.DirLock != nil {
+			a.wg.Go(a.own.endExpiredLease)
 		}
 	}
 
@@ -253,7 +253,7 @@ func (a *Agent) listen() error {
 	}
 
 	if a.storing != nil {
-		a.storing.Start(a.wg.Go, a.recv, func() bool { return a.cfg.Alone || a.own.wait(taking) })
+		a.storing.Start(a.wg.Go, a.recv, func() bool { return a.cfg.Alone || a.own.wait(stageRequests) })
 	}
 
 	a.runDuties()
@@ -293,7 +293,7 @@ func (a *Agent) registerOnce(ctx context.Context) error {
 	}
 	var r wire.Registered
 	if ans, err := wire.DecodeAnswer(data); err == nil && json.Unmarshal(ans.Body, &r) == nil {
-		a.older.hearLog(r.Last, r.Hash)
+		a.olderCopy.hearLog(r.Last, r.Hash)
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ func (a *Agent) Stop() {
 	if !a.cfg.Alone && !a.own.displaced() {
 		a.outbox.Flush()
 	}
-	a.own.number()
+	a.own.noteLedger()
 	a.closeStores()
 	a.heartbeats.publishBeat(wire.AgentStopped)
 	a.own.release()
@@ -405,8 +405,8 @@ func (a *Agent) ageLoop() {
 			if err != nil {
 				a.log.Error("cannot write the ledger", "error", err)
 			}
-			if a.held != nil {
-				if err := a.held.pass(); err != nil {
+			if a.holds != nil {
+				if err := a.holds.pass(); err != nil {
 					a.log.Warn("cannot renew or release holds of messages", "error", err)
 				}
 			}

@@ -24,13 +24,13 @@ import (
 
 // The answers of an agent to questions.
 type answers struct {
-	*sides
+	*transferEnds
 	duties   *duties
 	previews previewing
 }
 
-func newAnswers(w *sides) *answers {
-	return &answers{sides: w, previews: previewing{of: map[string]int{}}}
+func newAnswers(w *transferEnds) *answers {
+	return &answers{transferEnds: w, previews: previewing{of: map[string]int{}}}
 }
 
 // asked answers a question on the agent's ask subject.
@@ -40,7 +40,7 @@ func (a *answers) asked(m qmgr.Message) {
 		return
 	}
 
-	if !a.own.wait(hearing) {
+	if !a.own.wait(stageReports) {
 		return
 	}
 
@@ -63,7 +63,7 @@ func (a *answers) asked(m qmgr.Message) {
 			err = a.gate.answers(ask.Principal, q.needs)
 		}
 		if err == nil && q.once {
-			err = a.once(ask)
+			err = a.recordOnce(ask)
 		}
 		switch {
 		case err != nil:
@@ -104,9 +104,9 @@ func (a *answers) proved(ask *asking, signed *word.Word, body []byte) (err error
 	return err
 }
 
-// once writes an audit record of a signed question before the question changes anything. The error is of KindConflict
-// for a question with a record already.
-func (a *answers) once(ask *asking) error {
+// recordOnce writes an audit record of a signed question before the question changes anything. The error is of
+// KindConflict for a question with a record already.
+func (a *answers) recordOnce(ask *asking) error {
 	if ask.author == nil {
 		return nil
 	}
@@ -273,7 +273,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 		}
 		ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 		defer cancel()
-		list, err := a.recv.Look(ctx, ask.Principal, q, ask.Preview)
+		list, err := a.recv.Preview(ctx, ask.Principal, q, ask.Preview)
 		return &wire.Preview{List: list}, err
 	}
 

@@ -39,7 +39,7 @@ func TestPreviewsAreChecked(t *testing.T) {
 // A bounded number of previews walk at once, and one speaker leaves one of them to others. A preview beyond that starts
 // no walk.
 func TestPreviewsAreBounded(t *testing.T) {
-	a := newAnswers(&sides{core: &core{cfg: Config{Name: "ALPHA"}, log: slog.New(slog.DiscardHandler)}})
+	a := newAnswers(&transferEnds{core: &core{cfg: Config{Name: "ALPHA"}, log: slog.New(slog.DiscardHandler)}})
 	for n := range previews {
 		if _, _, ok := a.previews.enter("eve"); ok != (n < previews-1) {
 			t.Errorf("preview %d of eve walks: %v", n, ok)
@@ -63,7 +63,7 @@ func TestPreviewsAreBounded(t *testing.T) {
 // A check of files that hangs holds commands up for a moment, and a few of them at most.
 func TestLooksThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newLooks(clock.System)
+		a := newPathChecks(clock.System)
 		if err := a.run(func() error { return io.EOF }); err != io.EOF {
 			t.Errorf("a look that ends says %v", err)
 		}
@@ -74,7 +74,7 @@ func TestLooksThatHang(t *testing.T) {
 				t.Errorf("a look that hangs says %v", err)
 			}
 		}
-		if took := time.Since(began); took != mostLooks*lookTime {
+		if took := time.Since(began); took != maxPathChecks*checkTime {
 			t.Errorf("ten that hang hold commands up for %s", took)
 		}
 		close(mended)
@@ -87,7 +87,7 @@ func TestLooksThatHang(t *testing.T) {
 
 // Outcomes of transfers that do not run take a place in a queue, and no goroutine.
 func TestLateOutcomesWait(t *testing.T) {
-	a := newReplies(&sides{core: &core{log: slog.New(slog.DiscardHandler)}})
+	a := newReplies(&transferEnds{core: &core{log: slog.New(slog.DiscardHandler)}})
 	a.sched = scheduler.New(scheduler.Config{})
 	for range 1000 {
 		a.toSender(&wire.Message{Kind: wire.KindOutcomes, From: "MALLORY", Transfer: transfer.NewID(time.Now()), Outcomes: &wire.Outcomes{Batch: 1}})

@@ -8,7 +8,7 @@ import (
 
 // The heartbeats of an agent report that it lives, and its status.
 type heartbeats struct {
-	*sides
+	*transferEnds
 	each func(now time.Time) // called before each heartbeat that may be due
 }
 
@@ -34,7 +34,7 @@ const announceFor = wire.BeatEvery
 // beatLoop publishes heartbeats: at once, within a second, where something has changed.
 func (a *heartbeats) beatLoop() {
 	a.publishBeat("")
-	t := a.cfg.Clock.NewTimer(a.chatter())
+	t := a.cfg.Clock.NewTimer(a.reportPause())
 	defer t.Stop()
 	began := a.cfg.Clock.Now()
 	last, dirty := began, true
@@ -44,7 +44,7 @@ func (a *heartbeats) beatLoop() {
 			dirty = true
 			continue
 		case <-t.C():
-			t.Reset(a.chatter())
+			t.Reset(a.reportPause())
 		case <-a.ctx.Done():
 			return
 		}
@@ -58,8 +58,8 @@ func (a *heartbeats) beatLoop() {
 	}
 }
 
-// chatter is the pause between reports that only people read. It is a second, and longer on a link with waiting
+// reportPause is the pause between reports that only people read. It is a second, and longer on a link with waiting
 // messages, so that the reports take a small part of the link.
-func (a *heartbeats) chatter() time.Duration {
+func (a *heartbeats) reportPause() time.Duration {
 	return min(max(time.Second, 4*a.conn.Lag()), wire.BeatEvery)
 }

@@ -9,13 +9,13 @@ import (
 	"ferry/internal/wire"
 )
 
-// maxDisowned bounds the transfers that coordination can have ended in a run because the ledger does
+// maxEndedUnknown bounds the transfers that coordination can have ended in a run because the ledger does
 // not know them. Each is a record of the ledger.
-const maxDisowned = 10_000
+const maxEndedUnknown = 10_000
 
 // overAt asks a source how a transfer stands there. The error is of KindNotFound where the source does not know it, and
 // of another kind where no answer has come.
-func (w *sides) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
+func (w *transferEnds) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
 	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: id, Body: wire.Marshal(wire.Begun{Transfer: id})})
 	data, err := w.conn.Request(ctx, wire.AskAgent(source, w.cfg.Name.Token()), ask, 5*time.Second)
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *answers) askBegun(ask *asking, ans *wire.Answer) error {
 
 // begun returns the progress of a transfer that has begun here, according to coordination. A transfer that the ledger
 // does not know ends.
-func (w *sides) begun(b *wire.Begun) (*transfer.Progress, error) {
+func (w *transferEnds) begun(b *wire.Begun) (*transfer.Progress, error) {
 	p, err := w.status(b.Transfer)
 	if transfer.KindOf(err) != transfer.KindNotFound {
 		return p, err
@@ -65,10 +65,10 @@ func (w *sides) begun(b *wire.Begun) (*transfer.Progress, error) {
 	if b.Destination == "" || b.Transfer.Time().Sub(w.cfg.Clock.Now()) > farFuture {
 		return nil, err
 	}
-	if w.disowned.Add(1) > maxDisowned {
+	if w.endedUnknown.Add(1) > maxEndedUnknown {
 		return nil, err
 	}
-	if p, err = sender.Disown(&w.sendCfg, &sender.Begun{ID: b.Transfer, Destination: b.Destination, Principal: b.Principal, Counts: b.Counts}); err != nil {
+	if p, err = sender.EndUnknown(&w.sendCfg, &sender.Begun{ID: b.Transfer, Destination: b.Destination, Principal: b.Principal, Counts: b.Counts}); err != nil {
 		return nil, err
 	}
 	w.log.Warn("transfer ended that the ledger does not know", "transfer", b.Transfer, "destination", b.Destination, "state", p.State)

@@ -52,7 +52,7 @@ type Config struct {
 	Programs                             string              // directory of the programs that it may run; empty: none
 	Streams                              *Streams            // nil: the agent sends and receives files beneath its Roots
 	Duties                               []duty.Maker        // its work beside the transfers that are submitted to it
-	Claim                                *ledger.Claim       // that StandBy has given; nil: the agent has no standby
+	DirLock                              *ledger.DirLock     // that StandBy has given; nil: the agent has no standby
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
 }
@@ -70,7 +70,7 @@ func (c *Config) fill() {
 		c.MaxSource, c.MaxDestination = min(c.MaxSource, most), min(c.MaxDestination, most)
 	}
 
-	if c.Files.Optional >= spareEach*c.MaxQueued {
+	if c.Files.Optional >= extraDescriptors*c.MaxQueued {
 		c.Files.Optional = 0 // they need not be counted
 	}
 
@@ -87,8 +87,8 @@ func (c *Config) fill() {
 // name is that of one transfer.
 func (c *Config) unique() bool { return c.Alone || c.Streams != nil }
 
-// spareEach is the number of descriptors that each transfer of an agent may keep open beyond need.
-const spareEach = 8
+// extraDescriptors is the number of descriptors that each transfer of an agent may keep open beyond need.
+const extraDescriptors = 8
 
 // refuseRootsInside refuses a root in the agent's own state directory: a
 // transfer must not be able to write the ledger.
@@ -119,9 +119,9 @@ func (c *Config) refuseRootsInside() error {
 	return nil
 }
 
-// carved are the directories that transfers cannot touch. The directory of programs is among them, so that no transfer
-// can place a program to be run.
-func (c *Config) carved() []string {
+// protectedDirs are the directories that transfers cannot touch. The directory of programs is among them, so that no
+// transfer can place a program to be run.
+func (c *Config) protectedDirs() []string {
 	all := append([]string{c.Dir}, c.Carve...)
 	if c.Programs != "" {
 		all = append(all, c.Programs)
@@ -173,8 +173,8 @@ func (c *Config) acceptable(q *transfer.Request, rest []transfer.RequestItem) er
 	return conversion.CheckItems(q, rest)
 }
 
-// spareRoom is the part of the queue that duties without end leave to requests of users.
-func (c *Config) spareRoom() int { return c.MaxQueued / 10 }
+// reservedRoom is the part of the queue that duties without end leave to requests of users.
+func (c *Config) reservedRoom() int { return c.MaxQueued / 10 }
 
 // fromTheFuture returns the error for an ID that would be remembered too briefly.
 func (c *Config) fromTheFuture(id transfer.ID, now time.Time) error {

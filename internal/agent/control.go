@@ -59,7 +59,7 @@ func ofTransfer(do func(*intake, *command) error) func(*intake, *command) error 
 // controlled takes one message of the CONTROL queue. A repeat is answered from
 // the ledger; it is never done twice (R2).
 func (a *intake) controlled(d qmgr.Delivery) {
-	if !a.own.wait(hearing) {
+	if !a.own.wait(stageReports) {
 		return
 	}
 
@@ -154,7 +154,8 @@ func (a *intake) control(c *wire.Control, by word.Origin) (answer []byte, err er
 	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(by.Principal, c.ID, hash, answer) })
 }
 
-// hashOf is the part of a command that the ledger keeps: the text of a refused command has a length that its author chooses.
+// hashOf is the part of a command that the ledger keeps: the text of a refused command has a length that its author
+// chooses.
 func hashOf(said []byte) string {
 	sum := sha256.Sum256(said)
 	return hex.EncodeToString(sum[:])
@@ -195,7 +196,7 @@ func (a *intake) cancelTransfer(c *command) error {
 			return err
 		}
 		if rec == nil {
-			return a.entomb(t, c)
+			return a.putTombstone(t, c)
 		}
 		if rec.State == transfer.Cancelled || rec.State == transfer.Withdrawn {
 			return nil
@@ -204,9 +205,9 @@ func (a *intake) cancelTransfer(c *command) error {
 	})
 }
 
-// entomb ends a transfer whose request has not come.
-func (a *intake) entomb(t *ledger.Tx, c *command) error {
-	if s, err := t.Entombed(c.transfer, c.Principal); s.As != "" || err != nil {
+// putTombstone ends a transfer whose request has not come.
+func (a *intake) putTombstone(t *ledger.Tx, c *command) error {
+	if s, err := t.Tombstone(c.transfer, c.Principal); s.As != "" || err != nil {
 		return err
 	}
 
@@ -220,7 +221,7 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 	}
 
 	whose := c.Originator
-	return errors.Join(t.Entomb(c.transfer, as, c.whose), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.transfer,
+	return errors.Join(t.PutTombstone(c.transfer, as, c.whose), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.transfer,
 		Source: a.cfg.Name, Principal: c.Principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come", Vouched: audit.Vouched{Author: c.Author}}))
 }
 

@@ -49,8 +49,8 @@ type published struct {
 
 func newCore(cfg Config, conn *qmgr.Conn) *core {
 	instance := randomHex(8)
-	if cfg.Claim != nil {
-		instance = cfg.Claim.Instance() // the one of the standby
+	if cfg.DirLock != nil {
+		instance = cfg.DirLock.Instance() // the one of the standby
 	}
 	c := &core{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: instance, started: cfg.Clock.Now(),
 		beats: make(chan struct{}, 1), notes: make(chan struct{}, 1)}
@@ -110,10 +110,10 @@ func (c *core) manager() string {
 	return cmp.Or(facts.Cluster, facts.ServerName)
 }
 
-// askTwin asks the listener on a subject, and waits for a second. asked reports, where no answer came, that the queue
-// manager took the question and did not report a missing listener: it answered a later question on the same connection.
-// Lost packets can delay the answer for longer than that.
-func (c *core) askTwin(ctx context.Context, subject string) (data []byte, asked bool, err error) {
+// askInstance asks the listener on a subject, and waits for a second. asked reports, where no answer came, that the
+// queue manager took the question and did not report a missing listener: it answered a later question on the same
+// connection. Lost packets can delay the answer for longer than that.
+func (c *core) askInstance(ctx context.Context, subject string) (data []byte, asked bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	later := make(chan error, 1)
@@ -140,11 +140,11 @@ func (c *core) askTwin(ctx context.Context, subject string) (data []byte, asked 
 // figuresMost is the longest time without figures that have only grown, on a link of any rate.
 const figuresMost = 30 * time.Second
 
-// beatNow asks for a heartbeat out of turn: something in it has changed.
+// beatNow asks for a heartbeat at once: something in it has changed.
 func (c *core) beatNow() { wake.Up(c.beats) }
 
-// nobody is the token for a transfer without a known owner. No user has it, because it is in capitals.
-const nobody = "NOBODY"
+// noOwner is the token for a transfer without a known owner. No user has it, because it is in capitals.
+const noOwner = "NOBODY"
 
 // progress publishes the status of one transfer. Where messages wait on the link, it leaves out figures that have only
 // grown: one such report of all transfers is in flight at a time. The end and the reason for a wait are always
@@ -160,7 +160,7 @@ func (c *core) progress(p *transfer.Progress) {
 	if spare {
 		return
 	}
-	c.conn.Publish(wire.ProgressSubject(c.cfg.Name, cmp.Or(p.Principal, nobody)), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
+	c.conn.Publish(wire.ProgressSubject(c.cfg.Name, cmp.Or(p.Principal, noOwner)), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: p}))
 }
 
 func randomHex(n int) string {

@@ -18,19 +18,19 @@ import (
 
 // The replies are the messages of other agents on REPLY: control messages of transfers.
 type replies struct {
-	*sides
-	turns *turns.Queue[qmgr.Message]
-	late  chan *wire.Message // outcomes of transfers that do not run
-	stray strays
+	*transferEnds
+	turns   *turns.Queue[qmgr.Message]
+	late    chan *wire.Message // outcomes of transfers that do not run
+	unknown unknownOutcomes
 }
 
-func newReplies(w *sides) *replies {
-	return &replies{sides: w, turns: turns.New[qmgr.Message](), late: make(chan *wire.Message, maxLate), stray: strays{of: map[transfer.AgentName]int64{}}}
+func newReplies(w *transferEnds) *replies {
+	return &replies{transferEnds: w, turns: turns.New[qmgr.Message](), late: make(chan *wire.Message, maxLate), unknown: unknownOutcomes{of: map[transfer.AgentName]int64{}}}
 }
 
-// came queues a message of the REPLY queue for the turn of its speaker. Any message may be lost on its way, and the
-// speaker repeats it.
-func (a *replies) came(m qmgr.Message) {
+// queueReply queues a message of the REPLY queue for the turn of its sender. Any message may be lost on its way, and
+// the sender repeats it.
+func (a *replies) queueReply(m qmgr.Message) {
 	if from := wire.LastToken(m.Subject); !a.turns.Add(from, len(m.Data)+len(m.Subject), m) {
 		a.quiet.Dropped(from, "too many control messages wait")
 	}
@@ -52,7 +52,7 @@ func (a *replies) loop() {
 
 // reply passes one message of the REPLY queue to the sender or the receiver.
 func (a *replies) reply(m qmgr.Message) {
-	if !a.own.wait(hearing) {
+	if !a.own.wait(stageReports) {
 		return
 	}
 
@@ -126,9 +126,9 @@ func (a *replies) toSender(msg *wire.Message) {
 
 // Bounds of the work for outcomes of transfers that do not run.
 const (
-	maxLate    = 16              // batches that wait
-	lateEvery  = time.Second / 4 // a batch costs a synced record
-	strayEvery = time.Hour       // between two audit records of outcomes of transfers that are not known
+	maxLate              = 16              // batches that wait
+	lateEvery            = time.Second / 4 // a batch costs a synced record
+	unknownOutcomesEvery = time.Hour       // between two audit records of outcomes of transfers that are not known
 )
 
 // lateLoop takes outcomes of transfers that do not run, one batch at a time. Of batches that cost a record it takes few
@@ -136,7 +136,7 @@ const (
 func (a *replies) lateLoop() {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
-	told := a.cfg.Clock.NewTimer(strayEvery)
+	told := a.cfg.Clock.NewTimer(unknownOutcomesEvery)
 	defer told.Stop()
 	for {
 		select {
@@ -152,9 +152,9 @@ func (a *replies) lateLoop() {
 		case <-a.ctx.Done():
 			return
 		}
-		if now := a.cfg.Clock.Now(); a.stray.due(now) {
-			a.noteStrays(now)
-			told.Reset(strayEvery)
+		if now := a.cfg.Clock.Now(); a.unknown.due(now) {
+			a.noteUnknownOutcomes(now)
+			told.Reset(unknownOutcomesEvery)
 		}
 	}
 }
@@ -186,50 +186,51 @@ func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 // the transfer: its history is that of the destination, and the end that coordination asks for (begun.go).
 func (a *replies) orphan(msg *wire.Message) {
 	a.quiet.Dropped(string(msg.From), "outcomes of a transfer that the ledger does not know", "transfer", msg.Transfer)
-	a.stray.count(msg.From, len(msg.Outcomes.Outcomes))
+	a.unknown.count(msg.From, len(msg.Outcomes.Outcomes))
 	link{a.core}.Send(msg.From, &wire.Message{Kind: wire.KindOutcomesAck, From: a.cfg.Name, Transfer: msg.Transfer,
 		OutcomesAck: &wire.OutcomesAck{Batch: msg.Outcomes.Batch}})
 }
 
-// noteStrays puts on record how many outcomes of unknown transfers have come. The record names no transfer and no item.
-func (a *replies) noteStrays(now time.Time) {
+// noteUnknownOutcomes puts on record how many outcomes of unknown transfers have come. The record names no transfer and
+// no item.
+func (a *replies) noteUnknownOutcomes(now time.Time) {
 	err := a.ledger.Update(func(t *ledger.Tx) error {
-		return a.note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: a.cfg.Name, Text: a.stray.String()})
+		return a.note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: a.cfg.Name, Text: a.unknown.String()})
 	})
 	if err != nil {
 		a.quiet.Error("cannot record outcomes of unknown transfers", "error", err)
 	}
-	a.stray.told(now)
+	a.unknown.told(now)
 }
 
-// maxStrays bounds the speakers that are counted one by one.
-const maxStrays = 8
+// maxUnknownOutcomes bounds the agents that are counted one by one.
+const maxUnknownOutcomes = 8
 
-// The strays are outcomes of transfers that the ledger does not know, by speaker, since the last audit record of them.
-// One goroutine uses them.
-type strays struct {
+// The unknownOutcomes are outcomes of transfers that the ledger does not know, by their sender, since the last audit
+// record of them. One goroutine uses them.
+type unknownOutcomes struct {
 	of   map[transfer.AgentName]int64 // "": of all others
 	next time.Time                    // when there may be another record
 }
 
-func (s *strays) count(from transfer.AgentName, n int) {
-	if _, known := s.of[from]; !known && len(s.of) >= maxStrays {
+func (s *unknownOutcomes) count(from transfer.AgentName, n int) {
+	if _, known := s.of[from]; !known && len(s.of) >= maxUnknownOutcomes {
 		from = ""
 	}
 	s.of[from] += int64(n)
 }
 
 // due reports whether some are to be put on record now.
-func (s *strays) due(now time.Time) bool {
-	return len(s.of) > 0 && (!now.Before(s.next) || s.next.Sub(now) > strayEvery)
+func (s *unknownOutcomes) due(now time.Time) bool {
+	return len(s.of) > 0 && (!now.Before(s.next) || s.next.Sub(now) > unknownOutcomesEvery)
 }
 
-func (s *strays) told(now time.Time) {
+func (s *unknownOutcomes) told(now time.Time) {
 	clear(s.of)
-	s.next = now.Add(strayEvery)
+	s.next = now.Add(unknownOutcomesEvery)
 }
 
-func (s *strays) String() string {
+func (s *unknownOutcomes) String() string {
 	var all []string
 	for _, from := range slices.Sorted(maps.Keys(s.of)) {
 		if from != "" {

@@ -25,7 +25,7 @@ func (a *intake) document(d qmgr.Delivery) {
 	}
 	doc, err := mftxml.Parse(d.Data)
 	if err != nil {
-		a.refusals.poisonous(d, s, err)
+		a.refusals.rejectMalformed(d, s, err)
 		return
 	}
 
@@ -41,7 +41,7 @@ func (a *intake) document(d qmgr.Delivery) {
 	if kind := translate.Kind(doc); a.duties.commands[kind].Do != nil {
 		body, err := translate.Command(doc, s.Request.ID, a.cfg.Name)
 		if err != nil {
-			a.refusals.poisonous(d, s, err)
+			a.refusals.rejectMalformed(d, s, err)
 			return
 		}
 		c := &wire.Control{V: wire.Version, ID: s.Request.ID, Kind: kind, Body: wire.Marshal(body), Originator: doc.Originator()}
@@ -53,7 +53,7 @@ func (a *intake) document(d qmgr.Delivery) {
 	}
 	q, err := doc.Request(s.Request.ID)
 	if err != nil {
-		a.refusals.poisonous(d, s, err)
+		a.refusals.rejectMalformed(d, s, err)
 		return
 	}
 	if q.Originator == (transfer.Originator{}) {
@@ -62,7 +62,7 @@ func (a *intake) document(d qmgr.Delivery) {
 
 	one, err := submissionOf(q, a.gate.origin(principal, nil))
 	if err != nil {
-		a.refusals.poisonous(d, s, err)
+		a.refusals.rejectMalformed(d, s, err)
 		return
 	}
 	a.settle(d, s, one.Principal, a.accept(one))

@@ -27,7 +27,7 @@ func newDuties(in *intake) (*duties, error) {
 				return in.submitFor(by, q, dutyRoom)
 			},
 			Offer: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
-				return in.submitFor(by, q, -in.cfg.spareRoom())
+				return in.submitFor(by, q, -in.cfg.reservedRoom())
 			},
 			Cancel:    in.cancelFor,
 			May:       func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
@@ -54,7 +54,7 @@ func newDuties(in *intake) (*duties, error) {
 func (a *Agent) runDuties() {
 	for _, d := range a.duties.all {
 		a.wg.Go(func() {
-			if a.cfg.Alone || a.own.wait(taking) {
+			if a.cfg.Alone || a.own.wait(stageRequests) {
 				d.Run(a.ctx)
 			}
 		})

@@ -44,7 +44,7 @@ func (c *counter) Run(ctx context.Context) {
 
 func (c *counter) Commands() map[wire.Kind]duty.Command {
 	return map[wire.Kind]duty.Command{"count": {Needs: transfer.AuthMonitor, Do: func(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
-		d := ledger.DrawerOf(t, "counter")
+		d := ledger.NamespaceOf(t, "counter")
 		n, _ := strconv.Atoi(string(d.Get(who.Principal)))
 		if err := d.Put(who.Principal, []byte(strconv.Itoa(n+1))); err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func (c *counter) Commands() map[wire.Kind]duty.Command {
 func (c *counter) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{"counted": {Answer: func(who duty.Caller, _ json.RawMessage) (n any, err error) {
 		err = c.Ledger.View(func(t *ledger.Tx) error {
-			n = string(ledger.DrawerOf(t, "counter").Get(who.Principal))
+			n = string(ledger.NamespaceOf(t, "counter").Get(who.Principal))
 			return nil
 		})
 		return n, err

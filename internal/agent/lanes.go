@@ -60,13 +60,13 @@ func (a *Agent) openLanes() error {
 			"hint", `set "direct_plain": true with ferry policy apply, or start with --direct tls`)
 	}
 
-	listen, told, err := a.lanes.where(d)
+	listen, told, err := a.lanes.addresses(d)
 	if err != nil {
 		return transfer.Errorf(transfer.KindUsage, "--direct-listen %q is no HOST:PORT", d.Listen)
 	}
 
 	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
-		Connections: d.Connections, Strangers: a.cfg.Files.Unauthenticated, Identity: a.conn.Identity(), Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
+		Connections: d.Connections, Unidentified: a.cfg.Files.Unauthenticated, Identity: a.conn.Identity(), Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
 	if err != nil && d.Listen == "" && d.Advertise == "" { // the configuration does not ask for the direct lane
 		a.log.Warn("direct lane disabled", "error", err)
@@ -75,8 +75,8 @@ func (a *Agent) openLanes() error {
 	return err
 }
 
-// where returns the address of the direct lane's listener, and the addresses that other agents are told.
-func (l *lanes) where(d Direct) (listen string, told []string, err error) {
+// addresses returns the address of the direct lane's listener, and the addresses that other agents are told.
+func (l *lanes) addresses(d Direct) (listen string, told []string, err error) {
 	switch listen = d.Listen; listen {
 	case "none":
 		listen = ""
@@ -103,7 +103,7 @@ func (l *lanes) moved() {
 		return
 	}
 
-	listen, told, err := l.where(l.cfg.Direct)
+	listen, told, err := l.addresses(l.cfg.Direct)
 	if err != nil {
 		return
 	}
@@ -218,7 +218,7 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 	return transfer.LaneQueue, reason, nil, nil
 }
 
-// A dataConn is the data connection, which says how far its line has got.
+// A dataConn is the data connection, which says how far its connection has got.
 type dataConn struct{ *qmgr.Conn }
 
 // DataCarried is qmgr.DataAcknowledged of the connection.
@@ -229,7 +229,7 @@ func (c dataConn) DataCarried() (bytes uint64, waiting bool) { return qmgr.DataA
 func (l *lanes) came(from transfer.AgentName) int64 {
 	n := qmgr.DataReceived(l.conn)
 	if l.hub != nil {
-		n += direct.Came(l.hub, from)
+		n += direct.Received(l.hub, from)
 	}
 	return n
 }

@@ -17,15 +17,15 @@ const again = 5 * time.Second
 
 // An intake takes requests and commands.
 type intake struct {
-	*sides
-	looks     *looks // at files, that a command waits for
-	refusals  *refusals
-	duties    *duties
-	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
+	*transferEnds
+	pathChecks *pathChecks // at files, that a command waits for
+	refusals   *refusals
+	duties     *duties
+	admitting  sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
-func newIntake(w *sides) *intake {
-	return &intake{sides: w, looks: newLooks(w.cfg.Clock), refusals: &refusals{core: w.core}}
+func newIntake(w *transferEnds) *intake {
+	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core}}
 }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the
@@ -38,7 +38,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 
 	signed, body, err := word.Open(d.Data)
 	if err != nil {
-		a.refusals.poisonous(d, nil, err)
+		a.refusals.rejectMalformed(d, nil, err)
 		return
 	}
 	if signed == nil && mftxml.Is(body) {
@@ -48,7 +48,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 
 	s, err := wire.DecodeSubmit(body)
 	if s == nil {
-		a.refusals.poisonous(d, s, err)
+		a.refusals.rejectMalformed(d, s, err)
 		return
 	}
 	speaker := wire.LastToken(d.Subject)
@@ -58,7 +58,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		return
 	}
 	if err != nil {
-		a.refusals.poisonous(d, s, err)
+		a.refusals.rejectMalformed(d, s, err)
 		return
 	}
 
@@ -81,7 +81,7 @@ func (a *intake) part(d qmgr.Delivery, s *wire.Submit, from word.Origin) {
 		err = a.keepPart(s.Request.ID, from.Principal, s.Part)
 	}
 	if transfer.KindOf(err) == transfer.KindMalformed || transfer.KindOf(err) == transfer.KindTooLarge {
-		a.refusals.poisonous(d, s, err)
+		a.refusals.rejectMalformed(d, s, err)
 		return
 	}
 	failpoint.Hit("agent.after_part")
@@ -124,11 +124,11 @@ func (a *intake) admit() (now time.Time, ok bool) {
 		return now, true
 	}
 
-	for a.own.wait(taking) {
+	for a.own.wait(stageRequests) {
 		_, ctx, end := a.own.session(a.ctx)
 		unread, now, err := a.unread(ctx)
 		end()
-		if err == nil && unread == 0 && a.own.may(taking) {
+		if err == nil && unread == 0 && a.own.may(stageRequests) {
 			return now, true
 		}
 		a.own.pause(a.ctx, drainPause)

@@ -41,14 +41,14 @@ type holder struct {
 	Numbered    uint64    `json:"numbered,omitempty"` // audit records of the ledger by then
 }
 
-// A standing is the set of actions that an agent may take while the holder of its name is being determined. Each
+// An ownershipStage is the set of actions that an agent may take while the holder of its name is being determined. Each
 // includes those before it.
-type standing int
+type ownershipStage int
 
 const (
-	hearing   standing = iota + 1 // the name is ours: reports of other agents are taken
-	beginning                     // transfers of the ledger may begin
-	taking                        // requests may be taken: all cancels that waited have been obeyed
+	stageReports   ownershipStage = iota + 1 // the name is ours: reports of other agents are taken
+	stageTransfers                           // transfers of the ledger may begin
+	stageRequests                            // requests may be taken: all cancels that waited have been obeyed
 )
 
 // An owner holds the agent's name for this instance (R5). The name belongs to the instance in the stream of owners, for
@@ -58,17 +58,17 @@ const (
 // again.
 type owner struct {
 	*core
-	older *older
-	mine  holder
-	begin chan struct{} // the standing has changed: the scheduler is to look again
-	look  chan struct{} // another instance was heard, or the ledger has another mark
-	lost  chan error    // the name is another instance's
+	olderCopy *olderCopy
+	mine      holder
+	begin     chan struct{} // the stage has changed: the scheduler is to look again
+	checkSoon chan struct{} // another instance was heard, or the ledger has another mark
+	lost      chan error    // the name is another instance's
 
 	mu       sync.Mutex
 	revision uint64 // of the entry that this instance wrote last
-	of       int64  // the session of the connection that the standing holds for
-	standing standing
-	ever     bool          // it has been taking
+	of       int64  // the session of the connection that the stage holds for
+	stage    ownershipStage
+	everTook bool          // it has reached stageRequests
 	renewed  time.Time     // when the name was last found to be this instance's, or set
 	rival    *wire.Beat    // the last heartbeat under the name from another queue manager; nil: judged, or none
 	moved    chan struct{} // closed and replaced when it changes
@@ -81,14 +81,14 @@ func newOwner(a *core) *owner {
 		dir = a.cfg.Dir
 	}
 	return &owner{core: a, begin: make(chan struct{}, 1), mine: holder{V: 1, Instance: a.instance, Host: host, Dir: dir, Since: a.started.UTC()},
-		look: make(chan struct{}, 1), lost: make(chan error, 1), moved: make(chan struct{})}
+		checkSoon: make(chan struct{}, 1), lost: make(chan error, 1), moved: make(chan struct{})}
 }
 
 // claim makes the name this instance's, before the agent touches anything that an earlier run has left. The ledger is
 // open: an earlier run on it is over. silent says that an instance listens under the name and does not answer.
 func (o *owner) claim(ctx context.Context, silent bool) error {
 	o.mine.Incarnation = o.ledger.IncarnationText()
-	stop, err := o.conn.Subscribe(wire.InstanceSubject(o.cfg.Name, o.mine.Instance), o.vouch)
+	stop, err := o.conn.Subscribe(wire.InstanceSubject(o.cfg.Name, o.mine.Instance), o.answerAlive)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 		return false, err
 	}
 
-	elsewhere := held.Instance != "" && !o.here(held)
+	elsewhere := held.Instance != "" && !o.onThisLedger(held)
 	switch {
 	case silent && (held.Instance == "" || elsewhere):
 		return false, o.taken(holder{})
@@ -142,21 +142,21 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 		return false, err
 	}
 
-	o.set(session, hearing)
+	o.set(session, stageReports)
 	return true, nil
 }
 
-// here reports whether a holder ran on this instance's own ledger. Such a holder is over, because a ledger is open in
-// one process alone, unless this host is a copy of the holder's. With a standby the place does not matter: the lock
-// decides.
-func (o *owner) here(h holder) bool {
-	return h.Host == o.mine.Host && h.Dir == o.mine.Dir || o.shares(h)
+// onThisLedger reports whether a holder ran on this instance's own ledger. Such a holder is over, because a ledger is
+// open in one process alone, unless this host is a copy of the holder's. With a standby the place does not matter: the
+// lock decides.
+func (o *owner) onThisLedger(h holder) bool {
+	return h.Host == o.mine.Host && h.Dir == o.mine.Dir || o.sharesLedger(h)
 }
 
-// shares reports whether a holder is another instance on this one's ledger, which has standbys. The ledger alone then
-// decides which of them has the name (R34).
-func (o *owner) shares(h holder) bool {
-	return o.cfg.Claim != nil && h.Incarnation == o.mine.Incarnation
+// sharesLedger reports whether a holder is another instance on this one's ledger, which has standbys. The ledger alone
+// then decides which of them has the name (R34).
+func (o *owner) sharesLedger(h holder) bool {
+	return o.cfg.DirLock != nil && h.Incarnation == o.mine.Incarnation
 }
 
 // free returns nil where the name can be taken from a holder: this instance itself, one that has released the name, or
@@ -166,7 +166,7 @@ func (o *owner) free(ctx context.Context, h holder) error {
 		return nil
 	}
 
-	if o.shares(h) {
+	if o.sharesLedger(h) {
 		if err := o.ledger.Fence(); transfer.KindOf(err) == transfer.KindAlive {
 			return o.taken(h)
 		} else if err != nil {
@@ -176,7 +176,7 @@ func (o *owner) free(ctx context.Context, h holder) error {
 	}
 
 	for silent := 0; ; {
-		_, asked, err := o.askTwin(ctx, wire.InstanceSubject(o.cfg.Name, h.Instance))
+		_, asked, err := o.askInstance(ctx, wire.InstanceSubject(o.cfg.Name, h.Instance))
 		switch {
 		case err == nil:
 			return o.taken(h)
@@ -184,7 +184,7 @@ func (o *owner) free(ctx context.Context, h holder) error {
 			return nil
 		case !asked:
 			return err
-		case o.here(h):
+		case o.onThisLedger(h):
 			return nil // the queue manager has not noticed that the holder is over
 		}
 		if silent++; silent == maxSilent {
@@ -200,7 +200,7 @@ func (o *owner) keep() {
 		session, ctx, end := o.session(o.ctx)
 		err := o.check(ctx, session)
 		if err == nil {
-			err = o.contest(ctx)
+			err = o.resolveRival(ctx)
 		}
 		if transfer.KindOf(err) == transfer.KindAlive {
 			end()
@@ -209,7 +209,7 @@ func (o *owner) keep() {
 		}
 		failures = o.failed(failures, err)
 		if o.pause(o.ctx, ownerPause) && err == nil {
-			o.attend(ctx, session)
+			o.awaitCheck(ctx, session)
 		}
 		if end(); o.ctx.Err() != nil {
 			return
@@ -249,17 +249,17 @@ func (o *owner) failed(before int, err error) int {
 func (o *owner) check(ctx context.Context, session int64) error {
 	err := o.renew(ctx)
 	if err == nil {
-		o.set(session, hearing)
+		o.set(session, stageReports)
 		err = o.drain(ctx)
 	}
 
 	switch {
 	case err == nil:
-		o.set(session, taking)
+		o.set(session, stageRequests)
 	case errors.Is(err, errUnobeyed):
 		// Nothing begins: a cancel that waits may be of a transfer that the ledger has.
 	case transfer.KindOf(err) != transfer.KindAlive:
-		o.set(session, beginning)
+		o.set(session, stageTransfers)
 	}
 	return err
 }
@@ -324,14 +324,14 @@ func (o *owner) release() {
 	}
 }
 
-// number notes how many audit records the ledger has, and its mark.
-func (o *owner) number() {
+// noteLedger notes how many audit records the ledger has, and its mark.
+func (o *owner) noteLedger() {
 	if o.ledger == nil {
 		return
 	}
 	var n uint64
 	mark, err := ledger.Mark(o.ledger)
-	if err == nil && o.ledger.View(func(t *ledger.Tx) error { n = ledger.Numbered(t); return nil }) == nil {
+	if err == nil && o.ledger.View(func(t *ledger.Tx) error { n = ledger.LastAuditNumber(t); return nil }) == nil {
 		o.mu.Lock()
 		o.mine.Numbered, o.mine.Mark = n, mark
 		o.mu.Unlock()
@@ -345,7 +345,7 @@ func (o *owner) compare(held *holder) error {
 	case held.Incarnation == "":
 		return nil
 	case held.Incarnation == o.mine.Incarnation:
-		return o.older.hear(held.Numbered, "the queue manager's record of the agent's name")
+		return o.olderCopy.hear(held.Numbered, "the queue manager's record of the agent's name")
 	}
 	o.log.Warn("the agent name was last used with another ledger; transfers of that ledger end as unknown-outcome", "ledger", o.mine.Incarnation, "last_ledger", held.Incarnation)
 	return o.ledger.Update(ledger.Remark)
@@ -365,7 +365,7 @@ func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()
 	if h.Instance != "" {
-		o.number()
+		o.noteLedger()
 	}
 	asked := o.cfg.Clock.Now()
 	o.mu.Lock()
@@ -380,8 +380,8 @@ func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
 	return err
 }
 
-// vouch answers that this instance lives.
-func (o *owner) vouch(m qmgr.Message) {
+// answerAlive answers that this instance lives.
+func (o *owner) answerAlive(m qmgr.Message) {
 	if o.ctx.Err() != nil {
 		return
 	}
@@ -389,19 +389,19 @@ func (o *owner) vouch(m qmgr.Message) {
 		Incarnation: o.mine.Incarnation, Instance: o.mine.Instance, Host: o.mine.Host, Started: o.mine.Since}})
 }
 
-// contest decides between this instance and one at another queue manager. Each queue manager
+// resolveRival decides between this instance and one at another queue manager. Each queue manager
 // of a channel has owners of its own, so each instance can be the owner at one of them. The
 // instance that has run longer keeps the name. Both instances compare the same two values, so
 // they agree even if their clocks differ. The error of the other instance is of KindAlive.
-func (o *owner) contest(ctx context.Context) error {
+func (o *owner) resolveRival(ctx context.Context) error {
 	o.mu.Lock()
 	b := o.rival
 	o.rival = nil
 	o.mu.Unlock()
-	if b == nil || o.shares(holder{Incarnation: b.Incarnation}) {
+	if b == nil || o.sharesLedger(holder{Incarnation: b.Incarnation}) {
 		return nil
 	}
-	data, _, err := o.askTwin(ctx, wire.InstanceSubject(o.cfg.Name, b.Instance))
+	data, _, err := o.askInstance(ctx, wire.InstanceSubject(o.cfg.Name, b.Instance))
 	if err != nil {
 		return nil // it has stopped, or its next heartbeat comes
 	}
@@ -432,16 +432,16 @@ func (o *owner) heard(m qmgr.Message) {
 		o.rival = r.Beat
 		o.mu.Unlock()
 	}
-	wake.Up(o.look)
+	wake.Up(o.checkSoon)
 }
 
-// set sets the standing for a session of the connection. Until the agent has obeyed all cancels once, set does not
-// raise the standing to beginning.
-func (o *owner) set(session int64, s standing) {
+// set sets the stage for a session of the connection. Until the agent has obeyed all cancels once, set does not
+// raise the stage to stageTransfers.
+func (o *owner) set(session int64, s ownershipStage) {
 	o.mu.Lock()
-	if s != beginning || o.ever {
-		o.of, o.standing = session, s
-		o.ever = o.ever || s == taking
+	if s != stageTransfers || o.everTook {
+		o.of, o.stage = session, s
+		o.everTook = o.everTook || s == stageRequests
 		close(o.moved)
 		o.moved = make(chan struct{})
 	}
@@ -449,21 +449,21 @@ func (o *owner) set(session int64, s standing) {
 	wake.Up(o.begin)
 }
 
-// may reports whether the agent has a standing now. An agent with a unique name has every one, because no other
-// instance can have the name.
-func (o *owner) may(s standing) bool {
+// may reports whether the agent has reached a stage now. An agent with a unique name is always at the last one, because
+// no other instance can have the name.
+func (o *owner) may(s ownershipStage) bool {
 	if o.cfg.unique() {
 		return true
 	}
 	session, _ := o.conn.Session()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.of == session && o.standing >= s
+	return o.of == session && o.stage >= s
 }
 
 // wait waits until the agent may do something. It reports false where the agent
 // ends first.
-func (o *owner) wait(s standing) bool {
+func (o *owner) wait(s ownershipStage) bool {
 	for o.ctx.Err() == nil {
 		o.mu.Lock()
 		moved := o.moved

@@ -17,9 +17,9 @@ const queuesDir = "queues"
 
 // newPlaces returns the places of an agent: its local files, and the application queues of its queue manager. A further
 // place is one more Route.
-func newPlaces(fs *local.FS, conn *qmgr.Conn, l *ledger.Ledger, clk clock.Clock, dir string) (*place.Router, *heldBook) {
+func newPlaces(fs *local.FS, conn *qmgr.Conn, l *ledger.Ledger, clk clock.Clock, dir string) (*place.Router, *holds) {
 	from := queuesFrom(conn)
-	held := &heldBook{ledger: l, from: from, clock: clk}
+	held := &holds{ledger: l, from: from, clock: clk}
 	to := func(principal string) placequeue.Writer { return qmgr.QueuesFor(conn, principal) }
 	files := fs.Place()
 	return place.NewRouter(files,
@@ -42,7 +42,7 @@ var (
 // queueSource is the queues as a source. The triggers of its requests check files.
 type queueSource struct {
 	*placequeue.Source
-	held           *heldBook
+	holds          *holds
 	place.Examiner // the local files, with the rights of the request
 	place.FileBudget
 }
@@ -56,7 +56,7 @@ func (q queueSource) As(principal string) place.Source {
 // For returns the queues for one request, with the rights of a principal to messages and to files.
 func (q queueSource) For(of transfer.Place, may place.Permit) place.Source {
 	files := q.Examiner.(local.Local).For(transfer.Files, may).(local.Local)
-	return queueSource{q.Source.For(of, may).(*placequeue.Source), q.held, files, files}
+	return queueSource{q.Source.For(of, may).(*placequeue.Source), q.holds, files, files}
 }
 
 func (queueSource) MayArchive(*place.WalkRequest, transfer.Path) error { return noArchive() }

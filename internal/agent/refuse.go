@@ -34,9 +34,9 @@ func (r *refusals) unproved(d qmgr.Delivery, id transfer.ID, reply string, err e
 	d.Term()
 }
 
-// poisonous sets a poison message aside. It reports the error to the sender if that waits for an answer; the message
-// does not come again.
-func (r *refusals) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
+// rejectMalformed sets a malformed message aside. It reports the error to the sender if that waits for an answer; the
+// message does not come again.
+func (r *refusals) rejectMalformed(d qmgr.Delivery, s *wire.Submit, err error) {
 	r.quiet.Error("a request is refused", "subject", d.Subject, "error", err)
 	e := transfer.AsError(err)
 	rec := audit.Record{Event: audit.Failed, Role: audit.RoleSource, State: transfer.Failed,

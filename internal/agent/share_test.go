@@ -81,7 +81,7 @@ func TestTombstonesOfOneParkNobodyElse(t *testing.T) {
 		s.must(err)
 		s.must(l.Update(func(tx *ledger.Tx) error {
 			for n := range ledger.MaxTombstones + 600 {
-				if err := tx.Entomb(transfer.NewID(now.Add(time.Duration(n)*time.Millisecond/100)), transfer.Cancelled, c.by); err != nil {
+				if err := tx.PutTombstone(transfer.NewID(now.Add(time.Duration(n)*time.Millisecond/100)), transfer.Cancelled, c.by); err != nil {
 					return err
 				}
 			}

@@ -33,10 +33,10 @@ const (
 )
 
 // StandBy waits until this instance may be the active one of its agent, and returns the claim that Start needs in its
-// Config. It calls standing once, when another instance is active. The error is of KindUsage where the locks of the
+// Config. It calls onStandby once, when another instance is active. The error is of KindUsage where the locks of the
 // state directory's storage do not exclude other hosts. It is of KindAlive where another instance is active though the
 // lock is free, and that of ctx where it ends.
-func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*ledger.Claim, error) {
+func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*ledger.DirLock, error) {
 	cfg.fill()
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
@@ -48,7 +48,7 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 
 	c := newCore(cfg, conn)
 	defer c.cancel()
-	s := &standby{core: c, own: newOwner(c), wake: make(chan struct{}, 1), standing: standing}
+	s := &standby{core: c, own: newOwner(c), wake: make(chan struct{}, 1), onStandby: standing}
 	stop, err := conn.Subscribe(wire.BeatSubject(cfg.Name), s.heard)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (e *GivenUp) Unwrap() error { return e.Err }
 
 // givenUp makes a GivenUp of such an error of Start.
 func (c *core) givenUp(err error) error {
-	if c.cfg.Claim == nil {
+	if c.cfg.DirLock == nil {
 		return err
 	}
 	kind := transfer.KindOf(err)
@@ -80,7 +80,7 @@ func (c *core) givenUp(err error) error {
 // claimInTime is claim with a limit of leaseTerm for an agent with a standby. While the queue manager cannot be
 // reached, such an agent must not keep the lock from the standby for long.
 func (o *owner) claimInTime(ctx context.Context, silent bool) error {
-	if o.cfg.Claim == nil {
+	if o.cfg.DirLock == nil {
 		return o.claim(ctx, silent)
 	}
 	lost := transfer.Errorf(transfer.KindUnreachable, "agent %s has its ledger, and could not say so to the queue manager for %s", o.cfg.Name, leaseTerm)
@@ -92,11 +92,11 @@ func (o *owner) claimInTime(ctx context.Context, silent bool) error {
 // A standby is one wait for the lock.
 type standby struct {
 	*core
-	own      *owner
-	wake     chan struct{}
-	standing func()
-	seen     bool // the lock was seen to keep this instance out
-	said     time.Time
+	own       *owner
+	wake      chan struct{}
+	onStandby func()
+	seen      bool // the lock was seen to keep this instance out
+	said      time.Time
 }
 
 // heard takes reports under the agent's name. An instance that stops has released the lock, or is about to.
@@ -107,7 +107,7 @@ func (s *standby) heard(m qmgr.Message) {
 	}
 }
 
-func (s *standby) wait(ctx context.Context) (*ledger.Claim, error) {
+func (s *standby) wait(ctx context.Context) (*ledger.DirLock, error) {
 	t := s.cfg.Clock.NewTimer(claimEvery)
 	defer t.Stop()
 	for {
@@ -135,13 +135,13 @@ func (s *standby) wait(ctx context.Context) (*ledger.Claim, error) {
 }
 
 // try takes the lock, if it can be had now and this instance can be active.
-func (s *standby) try(ctx context.Context) (*ledger.Claim, error) {
-	claim, err := ledger.TakeClaim(s.cfg.Dir, filelock.Holder{Instance: s.instance, Host: s.own.mine.Host, Since: s.started.UTC()})
+func (s *standby) try(ctx context.Context) (*ledger.DirLock, error) {
+	claim, err := ledger.TakeDirLock(s.cfg.Dir, filelock.Holder{Instance: s.instance, Host: s.own.mine.Host, Since: s.started.UTC()})
 	if errors.Is(err, filelock.ErrHeld) {
 		if !s.seen {
 			s.seen = true
-			s.log.Info("standing by", "dir", s.cfg.Dir, "active", ledger.ClaimHolder(s.cfg.Dir).Host)
-			s.standing()
+			s.log.Info("standing by", "dir", s.cfg.Dir, "active", ledger.DirLockHolder(s.cfg.Dir).Host)
+			s.onStandby()
 		}
 		return nil, nil
 	}
@@ -174,7 +174,7 @@ func (s *standby) may(ctx context.Context) error {
 		return err
 	}
 	for range maxSilent {
-		_, asked, err := s.askTwin(ctx, wire.InstanceSubject(s.cfg.Name, h.Instance))
+		_, asked, err := s.askInstance(ctx, wire.InstanceSubject(s.cfg.Name, h.Instance))
 		switch {
 		case err == nil:
 			return transfer.Errorf(transfer.KindAlive, "agent %s runs on %s since %s, and the lock of its ledger in %s is free here: the storage is not the one that %s has in %s, or its locks do not work between the two hosts",
@@ -193,7 +193,7 @@ func (s *standby) may(ctx context.Context) error {
 func (s *standby) say(status string) {
 	s.said = s.cfg.Clock.Now()
 	reason := ""
-	if h := ledger.ClaimHolder(s.cfg.Dir); h.Instance != "" && status == wire.AgentStandby {
+	if h := ledger.DirLockHolder(s.cfg.Dir); h.Instance != "" && status == wire.AgentStandby {
 		reason = "for the instance on " + h.Host
 	}
 	s.conn.Publish(wire.BeatSubject(s.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.StandbyKind, Standby: &wire.Standby{
@@ -201,21 +201,21 @@ func (s *standby) say(status string) {
 		Version: s.cfg.Version, Started: s.started}}))
 }
 
-// attend waits until the holder of the name is to be checked again: the session is over, another instance was heard, or
-// the lease could not be renewed.
-func (o *owner) attend(ctx context.Context, session int64) {
+// awaitCheck waits until the holder of the name is to be checked again: the session is over, another instance was
+// heard, or the lease could not be renewed.
+func (o *owner) awaitCheck(ctx context.Context, session int64) {
 	renew := o.cfg.Clock.NewTimer(leaseEvery)
 	defer renew.Stop()
 	due := renew.C()
-	if o.cfg.Claim == nil {
+	if o.cfg.DirLock == nil {
 		due = nil // no standby waits for it
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.look:
-			o.set(session, hearing)
+		case <-o.checkSoon:
+			o.set(session, stageReports)
 			o.beatNow() // the other instance must get a heartbeat of this one, too
 			return
 		case <-due:
@@ -232,9 +232,9 @@ func (o *owner) attend(ctx context.Context, session int64) {
 	}
 }
 
-// lapse ends the agent's work where its lease could not be renewed for leaseTerm, so that
+// endExpiredLease ends the agent's work where its lease could not be renewed for leaseTerm, so that
 // a standby which reaches the queue manager can be active.
-func (o *owner) lapse() {
+func (o *owner) endExpiredLease() {
 	o.mu.Lock()
 	o.renewed = o.cfg.Clock.Now() // recovery of the ledger may have taken long
 	o.mu.Unlock()

@@ -25,14 +25,14 @@ func (a *Agent) places() (s Streams, err error) {
 	if a.ledger.Shared() {
 		fence = a.ledger.Fence
 	}
-	a.fs, err = local.Open(local.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.cfg.carved(),
+	a.fs, err = local.Open(local.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.cfg.protectedDirs(),
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
 		Scratch: a.cfg.scratch(), OptionalFiles: a.cfg.Files.Optional, Fence: fence, Clock: a.cfg.Clock})
 	if err != nil {
 		return s, err
 	}
 	places, held := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Clock, a.cfg.Dir)
-	a.held = held
+	a.holds = held
 	return Streams{Source: places, Target: places}, nil
 }
 

@@ -336,8 +336,8 @@ func TestQuestionsAreSigned(t *testing.T) {
 	}
 }
 
-// All that was ever given comes again, in any order, with clocks apart, over a restart, and after 16 days. Each request is accepted
-// once, and a word that is not good is never accepted.
+// All that was ever given comes again, in any order, with clocks apart, over a restart, and after 16 days. Each request
+// is accepted once, and a word that is not good is never accepted.
 func TestWordsThatComeAgain(t *testing.T) {
 	s := newCourier(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -420,8 +420,8 @@ func TestWordsThatComeAgain(t *testing.T) {
 	}
 }
 
-// The ledger keeps a digest of a command, and not its text: its author chooses the length of the text, and may be a member without
-// rights.
+// The ledger keeps a digest of a command, and not its text: its author chooses the length of the text, and may be a
+// member without rights.
 func TestTheTextOfACommandIsNotKept(t *testing.T) {
 	s := newCourier(t)
 	long := func(l letter) letter { // with a field that no agent knows
@@ -488,9 +488,9 @@ func TestWhatIsKeptOfCommands(t *testing.T) {
 				t.Errorf("of %s %q is kept", l.data, hash)
 			}
 		}
-		tomb, err := tx.Entombed(withdrawn, s.user.Self())
+		tomb, err := tx.Tombstone(withdrawn, s.user.Self())
 		s.must(err)
-		none, err := tx.Entombed(other, s.user.Self())
+		none, err := tx.Tombstone(other, s.user.Self())
 		if tomb.As != transfer.Withdrawn || none.As != "" {
 			t.Errorf("the tombstones are %+v and %+v", tomb, none)
 		}

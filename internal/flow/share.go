@@ -14,7 +14,7 @@ type Share struct {
 	portion float64
 }
 
-// Portions of the bytes that a Line allows.
+// Portions of the bytes that a Controller allows.
 const (
 	shareLess  = 0.7
 	shareMore  = 1.5
@@ -24,7 +24,7 @@ const (
 )
 
 // Portion takes the total bytes of the reader and of the other data so far. It returns the portion of the bytes allowed
-// by the line that the reader may have in flight.
+// by the Controller that the reader may have in flight.
 func (s *Share) Portion(own, beside int64, now time.Time) float64 {
 	took := now.Sub(s.at)
 	if took < shareLeast {

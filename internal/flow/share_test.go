@@ -7,7 +7,7 @@ import (
 
 // On a full link a reader with nearly all of it gives half to other data within seconds. A reader with little gets
 // half. The reader does not give way to data that needs no more.
-func TestShareOfALine(t *testing.T) {
+func TestShareOfALink(t *testing.T) {
 	const rate = 64e3 // bytes a second
 	for _, c := range []struct {
 		name        string

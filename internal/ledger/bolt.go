@@ -52,7 +52,7 @@ func openBolt(dir string, patience time.Duration) (Store, error) {
 	}
 
 	if !born {
-		if err := makeWay(dir, file); err != nil {
+		if err := checkNoLedger(dir, file); err != nil {
 			return nil, err
 		}
 	}
@@ -67,11 +67,11 @@ func openBolt(dir string, patience time.Duration) (Store, error) {
 	return &boltStore{db, file}, nil
 }
 
-// makeWay checks that a database may be begun, and removes the remains of an attempt before a power cut. It holds the
-// lock of the database meanwhile: another process may be making one.
-func makeWay(dir, file string) error {
+// checkNoLedger checks that a database may be begun, and removes the remains of an attempt before a power cut. It holds
+// the lock of the database meanwhile: another process may be making one.
+func checkNoLedger(dir, file string) error {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
-		return refuseTrace(dir, file)
+		return refuseEarlierLedger(dir, file)
 	}
 
 	lock, err := filelock.Take(file)
@@ -79,36 +79,36 @@ func makeWay(dir, file string) error {
 	case errors.Is(err, filelock.ErrHeld):
 		return inUse(file)
 	case err != nil:
-		return unmade(file, err)
+		return cannotMake(file, err)
 	}
 	defer lock.Close()
 
 	f, err := os.Open(file)
 	if err != nil {
-		return unmade(file, err)
+		return cannotMake(file, err)
 	}
 
-	born, err := wasBorn(f)
+	born, err := databaseExists(f)
 	f.Close()
 	if err == nil && !born {
-		if err := refuseTrace(dir, file); err != nil {
+		if err := refuseEarlierLedger(dir, file); err != nil {
 			return err
 		}
 		err = os.Truncate(file, 0)
 	}
 	if err != nil {
-		return unmade(file, err)
+		return cannotMake(file, err)
 	}
 	return nil
 }
 
-func unmade(file string, err error) *transfer.Error {
+func cannotMake(file string, err error) *transfer.Error {
 	return transfer.Errorf(transfer.KindUnwritable, "the ledger %s cannot be made: %w", file, err)
 }
 
-// refuseTrace refuses a directory that has had a ledger.
-func refuseTrace(dir, file string) error {
-	found, err := trace(dir)
+// refuseEarlierLedger refuses a directory that has had a ledger.
+func refuseEarlierLedger(dir, file string) error {
+	found, err := earlierLedger(dir)
 	if err != nil {
 		return transfer.Errorf(transfer.KindInternal, "the ledger's directory %s cannot be read: %w", dir, err)
 	}
@@ -118,9 +118,9 @@ func refuseTrace(dir, file string) error {
 	return nil
 }
 
-// trace returns a file in a ledger's directory that proves an earlier ledger: the reserve, or an item journal. Empty:
-// there is none.
-func trace(dir string) (string, error) {
+// earlierLedger returns a file in a ledger's directory that proves an earlier ledger: the reserve, or an item journal.
+// Empty: there is none.
+func earlierLedger(dir string) (string, error) {
 	reserve := filepath.Join(dir, reserveName)
 	if _, err := os.Lstat(reserve); !errors.Is(err, fs.ErrNotExist) {
 		return reserve, err
@@ -284,11 +284,11 @@ type boltCursor struct {
 	c *bolt.Cursor
 }
 
-func (c *boltCursor) Seek(key []byte) (k, v []byte) { return c.give(c.c.Seek(key)) }
-func (c *boltCursor) Next() (k, v []byte)           { return c.give(c.c.Next()) }
+func (c *boltCursor) Seek(key []byte) (k, v []byte) { return c.withoutSum(c.c.Seek(key)) }
+func (c *boltCursor) Next() (k, v []byte)           { return c.withoutSum(c.c.Next()) }
 
-// give returns a key and its value, and ends the iteration at damage.
-func (c *boltCursor) give(k, sealed []byte) (key, v []byte) {
+// withoutSum returns a key and its value, and ends the iteration at damage.
+func (c *boltCursor) withoutSum(k, sealed []byte) (key, v []byte) {
 	if k == nil {
 		return nil, nil
 	}

@@ -36,8 +36,8 @@ func (t *Tx) PutCommand(principal string, id transfer.ID, hash string, answer []
 	if err != nil {
 		return err
 	}
-	return putShared(t, roomCommands, commandKey(principal, id), data, func(k, _ []byte) error {
-		return commandFloors.raiseOf(t, k[:principalSize], transfer.ID(k[principalSize:]))
+	return putShared(t, sharedCommands, commandKey(principal, id), data, func(k, _ []byte) error {
+		return commandFloors.raisePrincipal(t, k[:principalSize], transfer.ID(k[principalSize:]))
 	})
 }
 
@@ -75,7 +75,7 @@ func dropCommands(t *Tx, keys [][]byte) error {
 		if err := commandFloors.raise(t, transfer.ID(k[principalSize:])); err != nil {
 			return err
 		}
-		if err := dropShared(t, roomCommands, k); err != nil {
+		if err := dropShared(t, sharedCommands, k); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@
 //	items/ID      the item journal of a transfer that this agent sends
 //	reserve       disk space put aside, given up when the disk is full (R33)
 //	standby.lock  of an agent with a standby: locked by the instance that has the ledger (R34)
-//	standby.mark  of such an agent: which instance that is, see Claim
+//	standby.mark  of such an agent: which instance that is, see DirLock
 //
 // The buckets of ledger.db; every value is JSON that begins with its version:
 //
@@ -24,7 +24,7 @@
 //	asked      transfer ID, item → a part of a request that was accepted
 //	resolved   transfer ID, item → Resolved: the resolution of an item's DEST
 //	targets    transfer ID, item → Target: where items of an incoming transfer land
-//	drawers    duty, key → the data of that duty of the agent, see Drawer
+//	drawers    duty, key → the data of that duty of the agent, see Namespace
 //
 // A ledger is bound to its machine's architecture (bbolt stores in native byte
 // order); the numbers inside keys are big-endian so that they sort.

@@ -18,7 +18,7 @@ func (l *Ledger) WaitingParts(of ...transfer.ID) (n int64) {
 	l.Update(func(t *Tx) error {
 		n = 0
 		if len(of) == 0 {
-			n = t.l.counted.used[roomParts].all
+			n = t.l.counted.used[sharedParts].all
 			return nil
 		}
 		return each(t.tx.Bucket(bParts), nil, func(k, v []byte) error {

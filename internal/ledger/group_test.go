@@ -52,7 +52,7 @@ func sampleIntents(r *rand.Rand, what byte, n int) []transfer.Intent {
 	for k := range ins {
 		if what == packedIntents {
 			full(r, reflect.ValueOf(&ins[k]).Elem())
-			ins[k].Mark = nil // which is not a part of the record
+			ins[k].FileID = nil // which is not a part of the record
 		} else {
 			full(r, reflect.ValueOf(&ins[k].Outcome).Elem())
 		}

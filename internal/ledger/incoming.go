@@ -59,7 +59,7 @@ func (in *Incoming) Gathers() bool {
 // Generations name the temporaries of a transfer.
 type Generations struct {
 	Generation uint64   `json:"generation"`                  // of temporaries that are written
-	Older      []uint64 `json:"older_generations,omitempty"` // of earlier holders, before takeovers; see Succeed
+	Older      []uint64 `json:"older_generations,omitempty"` // of earlier holders, before takeovers; see TakeOver
 }
 
 // Move takes the entry to a state; transfer.Incoming must allow the move. No epoch is open after it.
@@ -74,8 +74,8 @@ func (in *Incoming) Move(to transfer.Incoming) error {
 // mostOlder bounds the generations in an entry.
 const mostOlder = 64
 
-// Succeed makes another generation the one whose temporaries are used, after a takeover of the ledger.
-func (in *Incoming) Succeed(generation uint64) {
+// TakeOver makes another generation the one whose temporaries are used, after a takeover of the ledger.
+func (in *Incoming) TakeOver(generation uint64) {
 	in.Older = append(in.Older, in.Generation)
 	in.Older = in.Older[max(0, len(in.Older)-mostOlder):]
 	in.Generation = generation
@@ -137,7 +137,7 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 	if in.State.Final() {
 		in.Decided = transfer.ItemSet{}
 		in.EndedAt = t.Running()
-		for _, b := range [][]byte{bItems, bGroups, bTargets, bMarks} {
+		for _, b := range [][]byte{bItems, bGroups, bTargets, bFileIDs} {
 			if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 
 // DropIncoming drops a transfer as if it had never been accepted.
 func (t *Tx) DropIncoming(id transfer.ID) error {
-	for _, b := range [][]byte{bItems, bGroups, bDirs, bTargets, bMarks} {
+	for _, b := range [][]byte{bItems, bGroups, bDirs, bTargets, bFileIDs} {
 		if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
 			return err
 		}

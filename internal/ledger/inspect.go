@@ -66,11 +66,11 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 	}
 	defer f.Close()
 
-	if born, err := wasBorn(f); err != nil || !born {
+	if born, err := databaseExists(f); err != nil || !born {
 		return false, err
 	}
 
-	if foreign(f) {
+	if otherByteOrder(f) {
 		return true, transfer.Errorf(transfer.KindInternal, "the ledger %s was written by a host with the other byte order, and this host cannot read it", file).
 			WithHint("start the agent on a host of the kind that it ran on, or give it a state directory of its own here")
 	}
@@ -98,8 +98,8 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 	return true, nil
 }
 
-// foreign reports whether a database begins with numbers in the other byte order.
-func foreign(f io.ReaderAt) bool {
+// otherByteOrder reports whether a database begins with numbers in the other byte order.
+func otherByteOrder(f io.ReaderAt) bool {
 	head := make([]byte, pageHead+8)
 	if _, err := f.ReadAt(head, 0); err != nil {
 		return false
@@ -108,9 +108,9 @@ func foreign(f io.ReaderAt) bool {
 	return other(pageHead) == boltMagic && other(pageHead+4) == boltVersion
 }
 
-// wasBorn reports whether there is a database. A power cut during its making can leave a file of the right size without
-// contents.
-func wasBorn(f *os.File) (bool, error) {
+// databaseExists reports whether there is a database. A power cut during its making can leave a file of the right size
+// without contents.
+func databaseExists(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
 		return false, err

@@ -67,11 +67,11 @@ type extent struct {
 	ended bool
 	tally Tally
 	last  *transfer.Item
-	marks []int64 // offset of every markEvery-th item, from the first one
+	index []int64 // offset of every indexEvery-th item, from the first one
 }
 
-// markEvery is how many items lie between two marks. A reading can begin at a mark.
-const markEvery = 1024
+// indexEvery is how many items lie between two entries of the index. A reading can begin there.
+const indexEvery = 1024
 
 // Totals are the totals of a walk so far.
 type Totals struct {
@@ -102,7 +102,7 @@ func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
 		return nil, err
 	}
 	var j *Journal
-	err := l.reserve.spared(func() error {
+	err := l.reserve.writeWithReserve(func() error {
 		f, err := l.files.Create(id.String())
 		if err != nil {
 			return err
@@ -135,18 +135,19 @@ func journalError(l *Ledger, be string, err error) error {
 // CheckDamage returns an error if the journal has fewer items than the n that were offered from it.
 func (j *Journal) CheckDamage(n uint64) error {
 	if j.items < n {
-		return unlike(j.name, "it has %d items, and %d were offered", j.items, n)
+		return journalMismatch(j.name, "it has %d items, and %d were offered", j.items, n)
 	}
 	return nil
 }
 
 // DamagedJournal returns the error of a transfer's journal that lacks items which were offered.
 func DamagedJournal(l *Ledger, id transfer.ID, format string, args ...any) *transfer.Error {
-	return unlike(l.journalPath(id), format, args...)
+	return journalMismatch(l.journalPath(id), format, args...)
 }
 
-// unlike returns an error of KindLost: another walk may give other items the numbers of items that the destination has.
-func unlike(name, format string, args ...any) *transfer.Error {
+// journalMismatch returns an error of KindLost: another walk may give other items the numbers of items that the
+// destination has.
+func journalMismatch(name, format string, args ...any) *transfer.Error {
 	return transfer.Errorf(transfer.KindLost, "item journal %s is damaged, or older than its transfer: %s", name, fmt.Sprintf(format, args...)).
 		WithHint("look at the destination, then submit the missing files as a new transfer")
 }
@@ -291,8 +292,8 @@ func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
 
 // count counts an item that begins at byte at.
 func (e *extent) count(it *transfer.Item, at int64) {
-	if e.items%markEvery == 0 {
-		e.marks = append(e.marks, at)
+	if e.items%indexEvery == 0 {
+		e.index = append(e.index, at)
 	}
 	e.items++
 	if it.Type != transfer.ItemDir {
@@ -351,7 +352,7 @@ func (j *Journal) flush() (err error) {
 		return nil
 	}
 
-	err = j.l.reserve.spared(func() error {
+	err = j.l.reserve.writeWithReserve(func() error {
 		if err := j.l.Fence(); err != nil {
 			return err
 		}
@@ -444,8 +445,8 @@ func (j *Journal) Cursor(from uint64) *Cursor {
 	c.r.id, c.r.r = j.id, c.buf
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if n := min(from/markEvery, uint64(len(j.synced.marks))-1); len(j.synced.marks) > 0 {
-		c.at, c.next = j.synced.marks[n], n*markEvery
+	if n := min(from/indexEvery, uint64(len(j.synced.index))-1); len(j.synced.index) > 0 {
+		c.at, c.next = j.synced.index[n], n*indexEvery
 	}
 	c.end, c.r.n = c.at, c.next
 	return c

@@ -165,7 +165,7 @@ func TestJournalRestart(t *testing.T) {
 		return transfer.Item{Type: transfer.ItemFile, Source: transfer.Path(fmt.Sprint("/", n)), Name: transfer.Path(fmt.Sprint(n)), Size: 1}
 	}
 	j := openJournal(t, l)
-	for n := range 3 * markEvery {
+	for n := range 3 * indexEvery {
 		if err := j.Append(it(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -476,7 +476,7 @@ func TestJournalReadFromTheMiddle(t *testing.T) {
 	}
 	look := func() {
 		t.Helper()
-		for _, from := range []int{0, 1, markEvery - 1, markEvery, markEvery + 1, count - 1, count, count + 1, count + 5*markEvery} {
+		for _, from := range []int{0, 1, indexEvery - 1, indexEvery, indexEvery + 1, count - 1, count, count + 1, count + 5*indexEvery} {
 			items, err := j.Items(uint64(from), 3)
 			if err != nil || len(items) != max(0, min(3, count-from)) {
 				t.Fatalf("from %d of %d: %d items, %v", from, count, len(items), err)
@@ -497,13 +497,13 @@ func TestJournalReadFromTheMiddle(t *testing.T) {
 	}
 	grow(10)
 	look()
-	grow(3 * markEvery)
+	grow(3 * indexEvery)
 	look()
 	if err := j.Append(transfer.Item{Type: transfer.ItemFile, Source: "/lost", Name: "lost"}); err != nil {
 		t.Fatal(err)
 	}
 	j.takeBack()
-	grow(5*markEvery + 7)
+	grow(5*indexEvery + 7)
 	look()
 	if got := j.Totals(); got.Items != int64(count) || got.Bytes != int64(count) {
 		t.Errorf("the totals are %+v", got)

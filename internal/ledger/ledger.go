@@ -22,25 +22,25 @@ import (
 const formatVersion = 4
 
 var (
-	bMeta     = []byte("meta")
-	bSource   = []byte("source")
-	bIncoming = []byte("incoming")
-	bItems    = []byte("items")
-	bGroups   = []byte("groups") // of items
-	bDirs     = []byte("dirs")
-	bDeletes  = []byte("deletes")
-	bCommands = []byte("commands")
-	bTombs    = []byte("tombs")
-	bOutbox   = []byte("outbox")
-	bParts    = []byte("parts")    // of requests that are not accepted
-	bAsked    = []byte("asked")    // the parts of those that are
-	bResolved = []byte("resolved") // the destinations of their items
-	bTargets  = []byte("targets")  // of incoming transfers
-	bMarks    = []byte("marks")    // of the files of incoming transfers
-	bDrawers  = []byte("drawers")  // of the agent's duties
-	bFloors   = []byte("floors")   // of principals
+	bMeta          = []byte("meta")
+	bSource        = []byte("source")
+	bIncoming      = []byte("incoming")
+	bItems         = []byte("items")
+	bGroups        = []byte("groups") // of items
+	bDirs          = []byte("dirs")
+	bDeletes       = []byte("deletes")
+	bCommands      = []byte("commands")
+	bTombstones    = []byte("tombs")
+	bOutbox        = []byte("outbox")
+	bParts         = []byte("parts")    // of requests that are not accepted
+	bAcceptedParts = []byte("asked")    // the parts of those that are
+	bResolved      = []byte("resolved") // the destinations of their items
+	bTargets       = []byte("targets")  // of incoming transfers
+	bFileIDs       = []byte("marks")    // of the files of incoming transfers
+	bNamespaces    = []byte("drawers")  // of the agent's duties
+	bFloors        = []byte("floors")   // of principals
 
-	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox, bParts, bAsked, bResolved, bTargets, bMarks, bDrawers, bFloors}
+	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombstones, bOutbox, bParts, bAcceptedParts, bResolved, bTargets, bFileIDs, bNamespaces, bFloors}
 )
 
 // Options of Open.
@@ -56,9 +56,9 @@ type Options struct {
 	// Reserve asks for one, and the ledger writes no file into the directory. The ledger closes the store.
 	Store Store
 	Files Files
-	// Claim is the claim of a ledger that several instances share. Open and Close take it over: it is closed with the
+	// DirLock is the lock of a ledger that several instances share. Open and Close take it over: it is closed with the
 	// ledger, and also if Open fails. Without one, Open takes its own in a directory that instances have ever shared.
-	Claim *Claim
+	DirLock *DirLock
 }
 
 // A Ledger is open in one process at a time.
@@ -73,9 +73,9 @@ type Ledger struct {
 	generation  uint64
 	unclean     bool
 	reserve     reserve
-	counted     counted
+	counted     counters
 	writer      *writer
-	tenure
+	ownership
 }
 
 // Open opens the ledger in dir, and makes both if they are missing. It fails with KindAlive if another process has the
@@ -97,18 +97,18 @@ func Open(dir string, opt Options) (*Ledger, error) {
 		opt.OutboxLimit = 100_000
 	}
 
-	if opt.Claim == nil && opt.Store == nil && opt.Files == nil {
+	if opt.DirLock == nil && opt.Store == nil && opt.Files == nil {
 		var err error
-		if opt.Claim, err = claimShared(dir, opt.Lock); err != nil {
+		if opt.DirLock, err = lockSharedDir(dir, opt.Lock); err != nil {
 			return nil, err
 		}
 	}
 
 	l := &Ledger{dir: dir, store: opt.Store, files: opt.Files, opt: opt,
-		tenure: tenure{dir: dir, claim: opt.Claim, gone: make(chan struct{})}}
+		ownership: ownership{dir: dir, lock: opt.DirLock, gone: make(chan struct{})}}
 	if err := l.open(); err != nil {
-		if opt.Claim != nil {
-			opt.Claim.Close()
+		if opt.DirLock != nil {
+			opt.DirLock.Close()
 		}
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func Open(dir string, opt Options) (*Ledger, error) {
 
 // open opens the store and begins the run in it.
 func (l *Ledger) open() error {
-	if l.claim != nil {
-		if err := l.claim.enter(); err != nil {
+	if l.lock != nil {
+		if err := l.lock.markDir(); err != nil {
 			return err
 		}
 	}
@@ -128,14 +128,14 @@ func (l *Ledger) open() error {
 		return err
 	}
 	l.writer = newWriter(l)
-	if err := errors.Join(l.reserve.spared(l.begin), l.syncDir()); err != nil {
+	if err := errors.Join(l.reserve.writeWithReserve(l.begin), l.syncDir()); err != nil {
 		l.store.Close()
 		return err
 	}
 
 	failpoint.Hit("ledger.opened")
 	l.reserve.fill()
-	if err := cmp.Or(l.watch(l.paths()), l.Fence()); err != nil {
+	if err := cmp.Or(l.recordFiles(l.paths()), l.Fence()); err != nil {
 		l.store.Close()
 		return err
 	}
@@ -191,7 +191,7 @@ func (l *Ledger) paths() (all []string) {
 // ended in the middle of a sync, so that its last transaction is in doubt, too.
 func (l *Ledger) begin() error {
 	l.writer.doubt = true
-	if err := l.writer.settle(); err != nil {
+	if err := l.writer.resolveDoubt(); err != nil {
 		return err
 	}
 
@@ -246,8 +246,8 @@ func (l *Ledger) Close() error {
 		err = l.Update(func(tx *Tx) error { return putU64(tx.tx.Bucket(bMeta), "clean", 1) })
 		l.writer.stop()
 		err = errors.Join(err, l.store.Close())
-		if l.claim != nil {
-			err = errors.Join(err, l.claim.leave(err))
+		if l.lock != nil {
+			err = errors.Join(err, l.lock.unmark(err))
 		}
 	})
 	return err

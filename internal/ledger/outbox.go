@@ -35,8 +35,8 @@ func (l *Ledger) OutboxFull() error {
 	return nil
 }
 
-// Fills reports whether the outbox has at least a quarter of its limit.
-func Fills(l *Ledger) bool { return 4*l.counted.outbox.Load() >= l.opt.OutboxLimit }
+// OutboxFillsUp reports whether the outbox has at least a quarter of its limit.
+func OutboxFillsUp(l *Ledger) bool { return 4*l.counted.outbox.Load() >= l.opt.OutboxLimit }
 
 // OutboxFrom returns waiting records with numbers from n on, up to the limits. oldest is the number of the oldest
 // record that is still here (0: none).
@@ -80,11 +80,11 @@ func Drop(t *Tx, n uint64) error {
 	return nil
 }
 
-// Numbered returns the number of the newest audit record that was ever put into the outbox.
-func Numbered(t *Tx) uint64 { return t.tx.Bucket(bOutbox).Sequence() }
+// LastAuditNumber returns the number of the newest audit record that was ever put into the outbox.
+func LastAuditNumber(t *Tx) uint64 { return t.tx.Bucket(bOutbox).Sequence() }
 
-// Noted returns the audit record with number n from the outbox; nil: it is not there.
-func Noted(t *Tx, n uint64) []byte {
+// AuditRecord returns the audit record with number n from the outbox; nil: it is not there.
+func AuditRecord(t *Tx, n uint64) []byte {
 	return t.tx.Bucket(bOutbox).Get(binary.BigEndian.AppendUint64(nil, n))
 }
 
@@ -139,5 +139,5 @@ func Remark(t *Tx) error {
 	return putU64(t.tx.Bucket(bMeta), "mark", binary.BigEndian.Uint64(n[:])|1)
 }
 
-// SetBackOf returns the document that records that the ledger was found to be an older copy of itself.
-func SetBackOf(t *Tx) Document { return Document{t, []byte("set back")} }
+// OlderCopyOf returns the document that records that the ledger was found to be an older copy of itself.
+func OlderCopyOf(t *Tx) Document { return Document{t, []byte("set back")} }

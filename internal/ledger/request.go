@@ -23,8 +23,8 @@ type Requests struct{ t *Tx }
 // Requests returns the ledger's data of requests beside their heads.
 func (t *Tx) Requests() Requests { return Requests{t} }
 
-// waiting is a part whose head has not come.
-type waiting struct {
+// waitingPart is a part whose head has not come.
+type waitingPart struct {
 	V    int           `json:"v"`
 	At   time.Duration `json:"at"` // agent's running time
 	Part transfer.Part `json:"part"`
@@ -35,11 +35,11 @@ func partsOf(id transfer.ID, principal string) []byte { return append(keyOf(prin
 
 // PutPart keeps a part of a request until its head comes. A repeat is no error.
 func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) error {
-	data, err := json.Marshal(waiting{recordVersion, r.t.Running(), p})
+	data, err := json.Marshal(waitingPart{recordVersion, r.t.Running(), p})
 	if err != nil {
 		return err
 	}
-	return putShared(r.t, roomParts, binary.BigEndian.AppendUint64(partsOf(id, principal), uint64(p.From)), data, nil)
+	return putShared(r.t, sharedParts, binary.BigEndian.AppendUint64(partsOf(id, principal), uint64(p.From)), data, nil)
 }
 
 // Parts returns the parts of a head that a principal has submitted, in order. If one of them has not come, the error is
@@ -47,7 +47,7 @@ func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) err
 func (r Requests) Parts(q *transfer.Request, principal string) (parts []transfer.Part, err error) {
 	next, size, sum := len(q.Items), 0, sha256.New()
 	err = each(r.t.tx.Bucket(bParts), partsOf(q.ID, principal), func(k, v []byte) error {
-		var w waiting
+		var w waitingPart
 		if err := json.Unmarshal(v, &w); err != nil {
 			return transfer.Errorf(transfer.KindInternal, "ledger: parts record %x is damaged: %w", k, err)
 		}
@@ -77,10 +77,10 @@ func (r Requests) Parts(q *transfer.Request, principal string) (parts []transfer
 var errOtherParts = transfer.Errorf(transfer.KindMalformed, "the parts of the request are others than its head says").
 	WithHint("submit it under a new ID")
 
-// Claim moves the parts of a principal's request to the accepted ones.
-func (r Requests) Claim(id transfer.ID, principal string, parts []transfer.Part) error {
+// AcceptParts moves the parts of a principal's request to the accepted ones.
+func (r Requests) AcceptParts(id transfer.ID, principal string, parts []transfer.Part) error {
 	for _, p := range parts {
-		if err := putJSON(r.t.tx.Bucket(bAsked), itemKey(id, uint64(p.From)), p); err != nil {
+		if err := putJSON(r.t.tx.Bucket(bAcceptedParts), itemKey(id, uint64(p.From)), p); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (r Requests) Claim(id transfer.ID, principal string, parts []transfer.Part)
 // oldParts returns the keys of parts that have waited for a head too long.
 func oldParts(t *Tx) (old [][]byte, err error) {
 	err = each(t.tx.Bucket(bParts), nil, func(k, v []byte) error {
-		var w waiting
+		var w waitingPart
 		if err := json.Unmarshal(v, &w); err != nil || w.At < t.Running()-waitingParts {
 			old = append(old, append([]byte(nil), k...))
 		}
@@ -108,17 +108,17 @@ func oldParts(t *Tx) (old [][]byte, err error) {
 
 func dropParts(t *Tx, keys [][]byte) error {
 	for _, k := range keys {
-		if err := dropShared(t, roomParts, k); err != nil {
+		if err := dropShared(t, sharedParts, k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Asked returns the part of an accepted request that begins with item from, counted from 0.
-func (r Requests) Asked(id transfer.ID, from int) (*transfer.Part, error) {
+// AcceptedPart returns the part of an accepted request that begins with item from, counted from 0.
+func (r Requests) AcceptedPart(id transfer.ID, from int) (*transfer.Part, error) {
 	p := new(transfer.Part)
-	if ok, err := getJSON(r.t.tx.Bucket(bAsked), "asked", itemKey(id, uint64(from)), p); !ok || err != nil {
+	if ok, err := getJSON(r.t.tx.Bucket(bAcceptedParts), "asked", itemKey(id, uint64(from)), p); !ok || err != nil {
 		return nil, transfer.Errorf(transfer.KindInternal, "ledger: the part of request %s from item %d on is missing: %w", id, from, err)
 	}
 	return p, nil

@@ -62,7 +62,7 @@ func TestPartsOfARequest(t *testing.T) {
 	if _, err := partsOf(l, q, "mallory"); transfer.KindOf(err) != transfer.KindMalformed {
 		t.Errorf("the parts of another principal: %v", err)
 	}
-	must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().Claim(q.ID, "ann", parts) }))
+	must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().AcceptParts(q.ID, "ann", parts) }))
 	if _, err := partsOf(l, q, "ann"); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the parts still wait: %v", err)
 	}
@@ -70,7 +70,7 @@ func TestPartsOfARequest(t *testing.T) {
 		t.Errorf("the parts of another principal have gone, too: %v", err)
 	}
 	must(t, l.View(func(tx *ledger.Tx) error {
-		p, err := tx.Requests().Asked(q.ID, 2)
+		p, err := tx.Requests().AcceptedPart(q.ID, 2)
 		if err == nil && string(p.Items) != string(parts[1].Items) {
 			t.Errorf("the part from item 2 on is %s", p.Items)
 		}
@@ -78,14 +78,14 @@ func TestPartsOfARequest(t *testing.T) {
 	}))
 	rec := &ledger.Source{Request: *q, State: transfer.Successful}
 	must(t, l.Update(func(tx *ledger.Tx) error { return tx.PutSource(rec) }))
-	if err := l.View(func(tx *ledger.Tx) error { _, err := tx.Requests().Asked(q.ID, 2); return err }); err == nil {
+	if err := l.View(func(tx *ledger.Tx) error { _, err := tx.Requests().AcceptedPart(q.ID, 2); return err }); err == nil {
 		t.Error("a part is kept after the end")
 	}
 }
 
 // Parts that wait for a head are bounded, and forgotten after a fortnight. A ledger that is opened again counts them
 // anew.
-func TestPartsThatNobodyClaims(t *testing.T) {
+func TestPartsWithoutHeadExpire(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	big := transfer.Part{From: 1, Items: json.RawMessage(`["` + strings.Repeat("x", 4<<20) + `"]`)}

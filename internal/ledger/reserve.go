@@ -40,8 +40,9 @@ func (l *Ledger) Low() bool {
 	return r.low.Load()
 }
 
-// spared makes a call that writes. If the disk is full, it makes the call once more on the space of the reserve.
-func (r *reserve) spared(call func() error) error {
+// writeWithReserve makes a call that writes. If the disk is full, it makes the call once more on the space of the
+// reserve.
+func (r *reserve) writeWithReserve(call func() error) error {
 	r.writing.RLock()
 	defer r.writing.RUnlock()
 	err := call()

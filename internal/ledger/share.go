@@ -6,26 +6,26 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A room is a bucket that holders share: principals, and source agents. A key begins with its holder. In a full room
-// the oldest entry of the largest holder is dropped.
-type room struct {
-	bucket []byte
-	holder int // number of bytes of a key that name the holder
-	limit  int64
-	cost   func(k, v []byte) int64
+// A sharedBucket is a bucket that several sharers fill: principals or source agents. A key begins with its sharer. In a
+// full bucket the oldest entry of the largest sharer is dropped.
+type sharedBucket struct {
+	bucket     []byte
+	sharerSize int // number of bytes of a key that name the sharer
+	limit      int64
+	cost       func(k, v []byte) int64
 }
 
 const (
-	roomTombs = iota
-	roomParts
-	roomCommands
-	rooms
+	sharedTombstones = iota
+	sharedParts
+	sharedCommands
+	sharedBucketCount
 )
 
-var allRooms = [rooms]room{
-	roomTombs:    {bTombs, 1 + principalSize, MaxTombstones, func(_, _ []byte) int64 { return 1 }},
-	roomParts:    {bParts, principalSize, maxWaitingParts, sizeOf},
-	roomCommands: {bCommands, principalSize, MaxCommands, sizeOf},
+var sharedBuckets = [sharedBucketCount]sharedBucket{
+	sharedTombstones: {bTombstones, 1 + principalSize, MaxTombstones, func(_, _ []byte) int64 { return 1 }},
+	sharedParts:      {bParts, principalSize, maxWaitingParts, sizeOf},
+	sharedCommands:   {bCommands, principalSize, MaxCommands, sizeOf},
 }
 
 func sizeOf(k, v []byte) int64 { return int64(len(k) + len(v)) }
@@ -38,34 +38,35 @@ func keyOf(principal string) []byte {
 	return sum[:principalSize]
 }
 
-// A use is the size of a room by holder, or the change of it by a transaction. Every holder in it has entries.
-type use struct {
+// A usage is the size of a shared bucket by sharer, or the change of it by a transaction. Every sharer in it has
+// entries.
+type usage struct {
 	all int64
 	of  map[string]int64
 }
 
-func (u *use) add(holder string, n int64) {
+func (u *usage) add(sharer string, n int64) {
 	if u.of == nil {
 		u.of = map[string]int64{}
 	}
 	u.all += n
-	if u.of[holder] += n; u.of[holder] == 0 {
-		delete(u.of, holder)
+	if u.of[sharer] += n; u.of[sharer] == 0 {
+		delete(u.of, sharer)
 	}
 }
 
-func (u *use) join(made *use) {
+func (u *usage) merge(made *usage) {
 	for h, n := range made.of {
 		u.add(h, n)
 	}
 }
 
-// countRooms reads the sizes of the holders.
-func countRooms(used *[rooms]use, tx StoreTx) error {
-	for r := range allRooms {
-		used[r] = use{}
-		if err := each(tx.Bucket(allRooms[r].bucket), nil, func(k, v []byte) error {
-			used[r].add(string(k[:allRooms[r].holder]), allRooms[r].cost(k, v))
+// countShared reads the sizes of the sharers.
+func countShared(used *[sharedBucketCount]usage, tx StoreTx) error {
+	for r := range sharedBuckets {
+		used[r] = usage{}
+		if err := each(tx.Bucket(sharedBuckets[r].bucket), nil, func(k, v []byte) error {
+			used[r].add(string(k[:sharedBuckets[r].sharerSize]), sharedBuckets[r].cost(k, v))
 			return nil
 		}); err != nil {
 			return err
@@ -74,51 +75,52 @@ func countRooms(used *[rooms]use, tx StoreTx) error {
 	return nil
 }
 
-// putShared puts an entry into a room. It calls gone for each entry that it drops for that, before the deletion.
+// putShared puts an entry into a shared bucket. It calls gone for each entry that it drops for that, before the
+// deletion.
 func putShared(t *Tx, r int, k, v []byte, gone func(k, v []byte) error) error {
 	if err := dropShared(t, r, k); err != nil {
 		return err
 	}
-	holder, cost := string(k[:allRooms[r].holder]), allRooms[r].cost(k, v)
-	for t.l.counted.used[r].all+t.made.used[r].all+cost > allRooms[r].limit {
-		most, next := largest(t, r, holder, cost)
+	sharer, cost := string(k[:sharedBuckets[r].sharerSize]), sharedBuckets[r].cost(k, v)
+	for t.l.counted.used[r].all+t.made.used[r].all+cost > sharedBuckets[r].limit {
+		most, next := largest(t, r, sharer, cost)
 		if most == "" {
 			break
 		}
-		if err := giveWay(t, r, most, gone, func(has int64) bool {
-			if most == holder {
+		if err := dropOldest(t, r, most, gone, func(has int64) bool {
+			if most == sharer {
 				has += cost
 			}
-			return has >= next && t.l.counted.used[r].all+t.made.used[r].all+cost > allRooms[r].limit
+			return has >= next && t.l.counted.used[r].all+t.made.used[r].all+cost > sharedBuckets[r].limit
 		}); err != nil {
 			return err
 		}
 	}
-	t.made.used[r].add(holder, cost)
-	return t.tx.Bucket(allRooms[r].bucket).Put(k, v)
+	t.made.used[r].add(sharer, cost)
+	return t.tx.Bucket(sharedBuckets[r].bucket).Put(k, v)
 }
 
-// dropShared deletes an entry of a room; a missing entry is no error.
+// dropShared deletes an entry of a shared bucket; a missing entry is no error.
 func dropShared(t *Tx, r int, k []byte) error {
-	b := t.tx.Bucket(allRooms[r].bucket)
+	b := t.tx.Bucket(sharedBuckets[r].bucket)
 	v := b.Get(k)
 	if v == nil {
 		return nil
 	}
-	t.made.used[r].add(string(k[:allRooms[r].holder]), -allRooms[r].cost(k, v))
+	t.made.used[r].add(string(k[:sharedBuckets[r].sharerSize]), -sharedBuckets[r].cost(k, v))
 	return b.Delete(k)
 }
 
-// largest returns the holder that has most of a room, and the share of the second largest. more is the size that holder
-// is about to add. Of equal holders it returns the first in the order of their keys.
-func largest(t *Tx, r int, holder string, more int64) (most string, next int64) {
+// largest returns the sharer that has most of a shared bucket, and the share of the second largest. more is the size
+// that sharer is about to add. Of equal sharers it returns the first in the order of their keys.
+func largest(t *Tx, r int, sharer string, more int64) (most string, next int64) {
 	had, made := t.l.counted.used[r].of, t.made.used[r].of
 	top := int64(0)
 	look := func(h string, n int64) {
 		if n == 0 {
 			return // it has no entry to drop
 		}
-		if h == holder {
+		if h == sharer {
 			n += more
 		}
 		if n > top || n == top && h < most {
@@ -138,13 +140,13 @@ func largest(t *Tx, r int, holder string, more int64) (most string, next int64) 
 	return most, next
 }
 
-// giveWay deletes the oldest entries of a holder, one at least, while on is true for the rest.
-func giveWay(t *Tx, r int, holder string, gone func(k, v []byte) error, on func(has int64) bool) error {
-	b := t.tx.Bucket(allRooms[r].bucket)
+// dropOldest deletes the oldest entries of a sharer, one at least, while on is true for the rest.
+func dropOldest(t *Tx, r int, sharer string, gone func(k, v []byte) error, on func(has int64) bool) error {
+	b := t.tx.Bucket(sharedBuckets[r].bucket)
 	for {
-		k, v := b.Cursor().Seek([]byte(holder))
-		if k == nil || !hasPrefix(k, []byte(holder)) {
-			return transfer.Errorf(transfer.KindInternal, "ledger: the records of %s are fewer than were counted", allRooms[r].bucket)
+		k, v := b.Cursor().Seek([]byte(sharer))
+		if k == nil || !hasPrefix(k, []byte(sharer)) {
+			return transfer.Errorf(transfer.KindInternal, "ledger: the records of %s are fewer than were counted", sharedBuckets[r].bucket)
 		}
 		if gone != nil {
 			if err := gone(k, v); err != nil {
@@ -154,7 +156,7 @@ func giveWay(t *Tx, r int, holder string, gone func(k, v []byte) error, on func(
 		if err := dropShared(t, r, k); err != nil {
 			return err
 		}
-		if has := t.l.counted.used[r].of[holder] + t.made.used[r].of[holder]; has == 0 || !on(has) {
+		if has := t.l.counted.used[r].of[sharer] + t.made.used[r].of[sharer]; has == 0 || !on(has) {
 			return nil
 		}
 	}
@@ -195,14 +197,14 @@ func (f floors) raise(t *Tx, id transfer.ID) error {
 	return t.tx.Bucket(bMeta).Put([]byte(f.all), id[:])
 }
 
-// raiseOf raises the floor of a principal to an ID, unless it is higher already.
-func (f floors) raiseOf(t *Tx, principal []byte, id transfer.ID) error {
+// raisePrincipal raises the floor of a principal to an ID, unless it is higher already.
+func (f floors) raisePrincipal(t *Tx, principal []byte, id transfer.ID) error {
 	if floor := f.of(t, principal); string(id[:]) <= string(floor[:]) {
 		return nil
 	}
 	b, key := t.tx.Bucket(bFloors), append([]byte{f.own}, principal...)
 	if b.Get(key) == nil {
-		if err := f.join(t); err != nil {
+		if err := f.makeRoom(t); err != nil {
 			return err
 		}
 		if floor := f.of(t, nil); string(id[:]) <= string(floor[:]) {
@@ -212,8 +214,8 @@ func (f floors) raiseOf(t *Tx, principal []byte, id transfer.ID) error {
 	return b.Put(key, id[:])
 }
 
-// join makes room for one more floor if there are MaxFloors: the lowest becomes the floor of all principals.
-func (f floors) join(t *Tx) error {
+// makeRoom makes room for one more floor if there are MaxFloors: the lowest becomes the floor of all principals.
+func (f floors) makeRoom(t *Tx) error {
 	n, lowest, b := 0, transfer.ID{}, t.tx.Bucket(bFloors)
 	if err := each(b, []byte{f.own}, func(_, v []byte) error {
 		if n++; n == 1 || string(v) < string(lowest[:]) {

@@ -23,7 +23,7 @@ func TestFloorsAreBounded(t *testing.T) {
 	const most = MaxFloors + 7
 	if err := l.Update(func(tx *Tx) error {
 		for n := most; n > 0; n-- { // the last one has the lowest
-			if err := transferFloors.raiseOf(tx, keyOf(who(n)), idOf(n)); err != nil {
+			if err := transferFloors.raisePrincipal(tx, keyOf(who(n)), idOf(n)); err != nil {
 				return err
 			}
 		}
@@ -98,14 +98,14 @@ func TestPartsOfOneLeaveThoseOfOthers(t *testing.T) {
 	}
 }
 
-// Many small entries are dropped for a large one, in rooms of many holders, and the sums equal the entries that are
-// there.
-func TestRoomsCountWhatIsThere(t *testing.T) {
+// Many small entries are dropped for a large one, in shared buckets of many sharers, and the sums equal the entries
+// that are there.
+func TestSharedBucketsAreCounted(t *testing.T) {
 	l := newLedger(t)
 	counted := func() (all int64, of map[string]int64) {
 		if err := l.Update(func(tx *Tx) error {
-			all, of = tx.l.counted.used[roomTombs].all, map[string]int64{}
-			for h, n := range tx.l.counted.used[roomTombs].of {
+			all, of = tx.l.counted.used[sharedTombstones].all, map[string]int64{}
+			for h, n := range tx.l.counted.used[sharedTombstones].of {
 				of[h] = n
 			}
 			return nil
@@ -117,7 +117,7 @@ func TestRoomsCountWhatIsThere(t *testing.T) {
 	for n := 0; n < 3*MaxTombstones; n += 500 {
 		if err := l.Update(func(tx *Tx) error {
 			for k := range 500 {
-				if err := tx.Entomb(idOf(n+k), transfer.Cancelled, fmt.Sprint("user", k%50)); err != nil {
+				if err := tx.PutTombstone(idOf(n+k), transfer.Cancelled, fmt.Sprint("user", k%50)); err != nil {
 					return err
 				}
 			}
@@ -129,7 +129,7 @@ func TestRoomsCountWhatIsThere(t *testing.T) {
 	all, of := counted()
 	there := map[string]int64{}
 	if err := l.View(func(tx *Tx) error {
-		return each(tx.tx.Bucket(bTombs), nil, func(k, _ []byte) error {
+		return each(tx.tx.Bucket(bTombstones), nil, func(k, _ []byte) error {
 			there[string(k[:1+principalSize])]++
 			return nil
 		})
@@ -137,7 +137,7 @@ func TestRoomsCountWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all != MaxTombstones || len(of) != 50 || fmt.Sprint(of) != fmt.Sprint(there) {
-		t.Errorf("%d are counted, of %d holders", all, len(of))
+		t.Errorf("%d are counted, of %d sharers", all, len(of))
 	}
 	for h, n := range of {
 		if n < MaxTombstones/50-1 || n > MaxTombstones/50+1 {

@@ -52,9 +52,9 @@ func (s *Source) Store() string {
 	return s.Stores[len(s.Stores)-1]
 }
 
-// Disowned reports whether the transfer was accepted in an earlier ledger, and ended here without its
+// EndedUnknown reports whether the transfer was accepted in an earlier ledger, and ended here without its
 // request.
-func (s *Source) Disowned() bool { return s.Hash == "" && s.State.Final() }
+func (s *Source) EndedUnknown() bool { return s.Hash == "" && s.State.Final() }
 
 // Programs is the status of a transfer's triggers and programs. The result of each program is in package
 // automation/call.
@@ -116,7 +116,7 @@ func (t *Tx) PutSource(s *Source) error {
 		}
 		s.Decided = transfer.ItemSet{}
 		s.EndedAt = t.Running()
-		for _, b := range [][]byte{bDeletes, bAsked, bResolved} {
+		for _, b := range [][]byte{bDeletes, bAcceptedParts, bResolved} {
 			if err := dropAll(t.tx.Bucket(b), s.Request.ID[:]); err != nil {
 				return err
 			}

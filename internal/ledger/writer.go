@@ -22,14 +22,14 @@ type op struct {
 // A writer is the only writer of a ledger's store. It runs the updates of all callers, one after the other, and syncs
 // each of its transactions.
 type writer struct {
-	store   Store
-	begin   func(StoreTx) *Tx
-	counted *counted
-	reserve *reserve
-	hold    *tenure
-	clock   clock.Clock
-	log     *slog.Logger
-	dir     string // for messages
+	store     Store
+	begin     func(StoreTx) *Tx
+	counted   *counters
+	reserve   *reserve
+	ownership *ownership
+	clock     clock.Clock
+	log       *slog.Logger
+	dir       string // for messages
 
 	ops   chan *op
 	quit  chan struct{}
@@ -38,7 +38,7 @@ type writer struct {
 }
 
 func newWriter(l *Ledger) *writer {
-	return &writer{store: l.store, begin: l.begun, counted: &l.counted, reserve: &l.reserve, hold: &l.tenure, clock: l.opt.Clock, log: l.opt.Log, dir: l.dir,
+	return &writer{store: l.store, begin: l.begun, counted: &l.counted, reserve: &l.reserve, ownership: &l.ownership, clock: l.opt.Clock, log: l.opt.Log, dir: l.dir,
 		ops: make(chan *op, 256), quit: make(chan struct{}), ended: make(chan struct{})}
 }
 
@@ -77,8 +77,8 @@ func (w *writer) write() {
 	defer close(w.ended)
 	var look clock.Timer
 	var due <-chan time.Time
-	if len(w.hold.places) > 0 {
-		look = w.clock.NewTimer(lookEvery)
+	if len(w.ownership.files) > 0 {
+		look = w.clock.NewTimer(checkEvery)
 		due = look.C()
 		defer look.Stop()
 	}
@@ -88,8 +88,8 @@ func (w *writer) write() {
 		case o := <-w.ops:
 			w.commit(w.waiting(o))
 		case <-due:
-			if w.hold.look() == nil {
-				look.Reset(lookEvery)
+			if w.ownership.check() == nil {
+				look.Reset(checkEvery)
 			}
 		case <-w.quit:
 			return
@@ -148,17 +148,17 @@ func (w *writer) commit(group []*op) {
 // is accepted until there is space again.
 //
 // Data in a file that has lost its path is not a record. So transact checks the path after the transaction, before it
-// reports success. For a shared ledger it also checks the claim.
+// reports success. For a shared ledger it also checks the DirLock.
 func (w *writer) transact(fn func(*Tx) error) error {
-	if err := w.hold.Lost(); err != nil {
+	if err := w.ownership.Lost(); err != nil {
 		return err
 	}
-	if err := w.hold.Fence(); err != nil {
+	if err := w.ownership.Fence(); err != nil {
 		return err
 	}
 	failpoint.Hit("ledger.before_transaction")
 	err := w.transactOnDisk(fn)
-	if gone := cmp.Or(w.hold.look(), w.hold.Fence()); gone != nil {
+	if gone := cmp.Or(w.ownership.check(), w.ownership.Fence()); gone != nil {
 		return gone
 	}
 	return err
@@ -167,7 +167,7 @@ func (w *writer) transact(fn func(*Tx) error) error {
 func (w *writer) transactOnDisk(fn func(*Tx) error) error {
 	w.reserve.writing.RLock()
 	defer w.reserve.writing.RUnlock()
-	if err := w.settle(); err != nil {
+	if err := w.resolveDoubt(); err != nil {
 		return err
 	}
 
@@ -179,7 +179,7 @@ func (w *writer) transactOnDisk(fn func(*Tx) error) error {
 
 	if w.doubt {
 		w.log.Error("the ledger could not be synced; nothing is written until it can be", "dir", w.dir, "error", err)
-		if again := w.settle(); again != nil {
+		if again := w.resolveDoubt(); again != nil {
 			return errors.Join(err, again)
 		}
 		return nil
@@ -187,30 +187,30 @@ func (w *writer) transactOnDisk(fn func(*Tx) error) error {
 	return err
 }
 
-// counted has the values that the ledger counts while it is open. Only the writer changes them.
-type counted struct {
+// counters has the values that the ledger counts while it is open. Only the writer changes them.
+type counters struct {
 	outbox atomic.Int64 // audit records
-	used   [rooms]use
+	used   [sharedBucketCount]usage
 }
 
 // count reads the values from the store.
-func (c *counted) count(tx StoreTx) error {
+func (c *counters) count(tx StoreTx) error {
 	c.outbox.Store(int64(tx.Bucket(bOutbox).Count()))
-	return countRooms(&c.used, tx)
+	return countShared(&c.used, tx)
 }
 
 // add adds the change of a transaction.
-func (c *counted) add(made *change) {
+func (c *counters) add(made *change) {
 	c.outbox.Add(made.outbox)
 	for r := range c.used {
-		c.used[r].join(&made.used[r])
+		c.used[r].merge(&made.used[r])
 	}
 }
 
 // A change is the difference that a transaction makes to the counted values.
 type change struct {
 	outbox int64
-	used   [rooms]use
+	used   [sharedBucketCount]usage
 }
 
 // attempt runs fn in a transaction. A transaction may fail and take effect all the same: the sync after it failed, so
@@ -235,10 +235,10 @@ func (w *writer) attempt(fn func(*Tx) error) (err error, refused bool) {
 	return err, refused
 }
 
-// settle makes a transaction durable that is in doubt. It runs an empty transaction, which writes only the root again
-// and does no harm. A transaction with content would overwrite pages of the state before, and a crash may still go back
-// to that state.
-func (w *writer) settle() error {
+// resolveDoubt makes a transaction durable that is in doubt. It runs an empty transaction, which writes only the root
+// again and does no harm. A transaction with content would overwrite pages of the state before, and a crash may still
+// go back to that state.
+func (w *writer) resolveDoubt() error {
 	if !w.doubt {
 		return nil
 	}

@@ -62,7 +62,7 @@ type LandConfig struct {
 	Made func(dir transfer.Path) bool
 	// Marked finds the item of this transfer, other than the given one, with a mark. It returns the directory of the
 	// item's path, or "" if no item has the mark. nil means that no marks are kept.
-	Marked func(item uint64, mark transfer.Mark) (dir transfer.Path, err error)
+	Marked func(item uint64, mark transfer.FileID) (dir transfer.Path, err error)
 	Destination
 }
 

@@ -29,9 +29,9 @@ func (a *admission) meet(o *wire.Open) (name, reason string, mine *wire.Direct, 
 	return transfer.LaneQueue, "", nil, nil
 }
 
-// pardon refuses a transfer that has crashed this agent three times without
+// checkCrashes refuses a transfer that has crashed this agent three times without
 // progress, until an operator has resumed it at its source.
-func (a *admission) pardon(o *wire.Open) error {
+func (a *admission) checkCrashes(o *wire.Open) error {
 	if a.entry.In == nil || a.entry.In.Crashes < maxCrashes {
 		return nil
 	}
@@ -39,20 +39,20 @@ func (a *admission) pardon(o *wire.Open) error {
 		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", a.r.cfg.Agent, a.entry.In.Crashes).
 			WithHint("see the log of " + string(a.r.cfg.Agent) + ", then `ferry transfer resume` or `ferry transfer cancel`")
 	}
-	return a.entry.Pardon(o.Pardon)
+	return a.entry.ResetCrashes(o.Pardon)
 }
 
 // admitted checks that a transfer may come, and that its programs may run. It records a refusal in the audit.
 func (a *admission) admitted(o *wire.Open) (rules string, err error) {
 	if rules, err = a.r.admit(o.Principal, a.entry.From, a.entry.ID); err == nil {
-		err = vetPrograms(&a.r.cfg, &o.Request, o.Principal)
+		err = checkPrograms(&a.r.cfg, &o.Request, o.Principal)
 	}
 	a.denied(o, err)
 	return rules, err
 }
 
-// again checks a transfer that has begun: it was checked then, but rules change.
-func (a *admission) again() error {
+// recheck checks a transfer that has begun: it was checked then, but rules change.
+func (a *admission) recheck() error {
 	_, err := a.r.admit(a.entry.In.Principal, a.entry.From, a.entry.ID)
 	return err
 }
@@ -95,12 +95,12 @@ func (a *admission) begin(o *wire.Open, lane string) error {
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, Principal: o.Principal, State: transfer.Receiving, Resolution: res,
 		Settings:    settings,
 		Generations: ledger.Generations{Generation: a.r.cfg.Ledger.Generation()}, Pardon: o.Pardon, Started: now}
-	a.entry.Know(rec)
+	a.entry.SetRecord(rec)
 	a.to.Land()
 	var home place.Location
 	if res.Base != "" {
 		var err error
-		if home, err = a.to.Home(); err != nil {
+		if home, err = a.to.Common(); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ func TestBusyHasTheNonceOfItsQuestion(t *testing.T) {
 	reason := transfer.Errorf(transfer.KindNoSpace, "no space")
 	for name, answer := range map[string]func(r *Receiver, i *incoming){
 		"turned away": func(r *Receiver, i *incoming) {
-			r.turnAway(&wire.Message{Kind: wire.KindOpen, From: "ALPHA", Transfer: i.id, Open: &wire.Open{Nonce: 9}}, reason)
+			r.answerBusy(&wire.Message{Kind: wire.KindOpen, From: "ALPHA", Transfer: i.id, Open: &wire.Open{Nonce: 9}}, reason)
 		},
 		"an epoch ends": func(_ *Receiver, i *incoming) {
 			i.opening = 9

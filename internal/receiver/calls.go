@@ -25,9 +25,9 @@ const programAgain = 4 * time.Second
 // programEnded is a message from the Receiver to one of its actors; it is no message of the wire.
 const programEnded wire.Kind = "program-ended"
 
-// underWay are the running programs of incoming transfers. Each program has its own goroutine. No actor waits for it: a
-// transfer may have no actor before its first epoch.
-type underWay struct {
+// runningPrograms are the running programs of incoming transfers. Each program has its own goroutine. No actor waits
+// for it: a transfer may have no actor before its first epoch.
+type runningPrograms struct {
 	mu      sync.Mutex
 	running map[callKey]context.CancelCauseFunc
 }
@@ -38,10 +38,12 @@ type callKey struct {
 	at   transfer.CallPoint
 }
 
-func newUnderWay() underWay { return underWay{running: map[callKey]context.CancelCauseFunc{}} }
+func newRunningPrograms() runningPrograms {
+	return runningPrograms{running: map[callKey]context.CancelCauseFunc{}}
+}
 
 // start registers a running program. It reports false if the program runs already, or too many do.
-func (c *underWay) start(k callKey, end context.CancelCauseFunc) bool {
+func (c *runningPrograms) start(k callKey, end context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running[k] != nil || len(c.running) >= maxActors {
@@ -51,20 +53,20 @@ func (c *underWay) start(k callKey, end context.CancelCauseFunc) bool {
 	return true
 }
 
-func (c *underWay) has(k callKey) bool {
+func (c *runningPrograms) has(k callKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.running[k] != nil
 }
 
-func (c *underWay) ended(k callKey) {
+func (c *runningPrograms) ended(k callKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, k)
 }
 
 // kill ends the programs of a transfer that is cancelled.
-func (c *underWay) kill(from transfer.AgentName, id transfer.ID) {
+func (c *runningPrograms) kill(from transfer.AgentName, id transfer.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, at := range transfer.CallPoints() {
@@ -74,9 +76,9 @@ func (c *underWay) kill(from transfer.AgentName, id transfer.ID) {
 	}
 }
 
-// A posting runs the programs of one incoming transfer, and has the status of its post-destination program, which runs
-// once every item is decided.
-type posting struct {
+// A programState runs the programs of one incoming transfer, and has the status of its post-destination program, which
+// runs once every item is decided.
+type programState struct {
 	r     *services
 	entry *entry.Entry
 	box   *mailbox
@@ -87,7 +89,7 @@ type posting struct {
 }
 
 // call returns the end of a program that has run, or starts it. It calls done once the end is on record.
-func (p *posting) call(c *transfer.Call, done func()) (over bool, failure *transfer.Error, err error) {
+func (p *programState) call(c *transfer.Call, done func()) (over bool, failure *transfer.Error, err error) {
 	r, k := p.r, callKey{p.entry.From, p.entry.ID, c.At}
 	if r.calls.has(k) {
 		return false, nil, nil
@@ -113,8 +115,8 @@ func (p *posting) call(c *transfer.Call, done func()) (over bool, failure *trans
 	return false, nil, nil
 }
 
-// vetPrograms returns the reason why programs of a request cannot run here; nil: they can.
-func vetPrograms(cfg *Config, q *transfer.Request, principal string) error {
+// checkPrograms returns the reason why programs of a request cannot run here; nil: they can.
+func checkPrograms(cfg *Config, q *transfer.Request, principal string) error {
 	switch {
 	case q.Programs.OfDest() == nil:
 		return nil
@@ -126,8 +128,8 @@ func vetPrograms(cfg *Config, q *transfer.Request, principal string) error {
 
 // before starts the pre-destination program, before the transfer is accepted. over reports that there is none, or that
 // it has ended well. An error is for the source.
-func (p *posting) before(o *wire.Open) (over bool, err error) {
-	switch cancelled, err := p.entry.Tomb.Entombed(); {
+func (p *programState) before(o *wire.Open) (over bool, err error) {
+	switch cancelled, err := p.entry.Tombstone.Exists(); {
 	case err != nil:
 		return false, p.entry.Unwritable(err)
 	case cancelled:
@@ -147,7 +149,7 @@ func (p *posting) before(o *wire.Open) (over bool, err error) {
 }
 
 // next returns when the program is checked again; zero: never, or at once.
-func (p *posting) next() time.Time {
+func (p *programState) next() time.Time {
 	if p.over {
 		return time.Time{}
 	}
@@ -156,7 +158,7 @@ func (p *posting) next() time.Time {
 
 // posted reports whether the post-destination program has ended, or there is none. Otherwise it starts the program.
 // Until the program has ended, the source does not get the last batch of outcomes.
-func (p *posting) posted() bool {
+func (p *programState) posted() bool {
 	q := &p.entry.In.Request
 	if p.over || q.Programs.At(transfer.PostDest) == nil {
 		return true
@@ -180,7 +182,7 @@ func (p *posting) posted() bool {
 }
 
 // running answers an OPEN while a program of the transfer runs here.
-func (p *posting) running(o *wire.Open, at transfer.CallPoint) {
+func (p *programState) running(o *wire.Open, at transfer.CallPoint) {
 	m := busy(o, p.entry.ID, transfer.Errorf(transfer.KindBusy, "%s runs the %s program of the transfer", p.r.cfg.Agent, at))
 	m.Busy.Program = true
 	p.r.send(p.entry.From, m)

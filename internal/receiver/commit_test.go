@@ -41,7 +41,7 @@ func resting(t *testing.T) (*Receiver, transfer.ID, *sent) {
 	}
 
 	said := &sent{}
-	r := New(Config{Clock: clock.System, Ledger: l, Log: log, Link: said, Slots: 1, Places: 4, Pool: flow.NewPool(1<<20, 1<<20, 1, 4096),
+	r := New(Config{Clock: clock.System, Ledger: l, Log: log, Link: said, Slots: 1, ItemSlots: 4, Pool: flow.NewPool(1<<20, 1<<20, 1, 4096),
 		Note: func(*ledger.Tx, audit.Record) error { return nil }, Changed: func() {}})
 	t.Cleanup(r.Stop)
 	return r, id, said
@@ -98,7 +98,7 @@ func TestAStopIsNoGap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i.box.chunk(parcel{m: m, head: h, intact: true}, transfer.MaxChunk)
+		i.box.chunk(arrivedChunk{m: m, head: h, intact: true}, transfer.MaxChunk)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

@@ -23,24 +23,24 @@ type Link interface {
 
 // Config is the configuration of a Receiver.
 type Config struct {
-	Agent    transfer.AgentName
-	Ledger   *ledger.Ledger
-	Place    place.Target
-	Link     Link
-	Note     func(*ledger.Tx, audit.Record) error // puts an audit record into the outbox
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Slots    int        // transfers that may have an open epoch
-	Places   int        // items that may be begun and undecided, at most and by default transfer.MaxUndecided
-	Pool     *flow.Pool // memory for data in flight
-	MaxChunk int        // largest chunk that the queue manager carries to here
-	Boot     string     // names this boot of the host; see disk.BootID
-	Changed  func()     // the number of running transfers has changed
-	Lanes    Lanes      // nil: there is the queue lane only
-	Store    Store      // nil: nothing comes by stored delivery
-	Instance string     // names this run of the agent
-	Memory   *wire.Memory
-	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
+	Agent     transfer.AgentName
+	Ledger    *ledger.Ledger
+	Place     place.Target
+	Link      Link
+	Note      func(*ledger.Tx, audit.Record) error // puts an audit record into the outbox
+	Clock     clock.Clock
+	Log       *slog.Logger
+	Slots     int        // transfers that may have an open epoch
+	ItemSlots int        // items that may be begun and undecided, at most and by default transfer.MaxUndecided
+	Pool      *flow.Pool // memory for data in flight
+	MaxChunk  int        // largest chunk that the queue manager carries to here
+	Boot      string     // names this boot of the host; see disk.BootID
+	Changed   func()     // the number of running transfers has changed
+	Lanes     Lanes      // nil: there is the queue lane only
+	Store     Store      // nil: nothing comes by stored delivery
+	Instance  string     // names this run of the agent
+	Memory    *wire.Memory
+	Delay     func() time.Duration // of a control message and its answer at present; nil: negligible
 	// Came returns the bytes of chunk messages that lanes have brought from an agent, parts of messages included; nil:
 	// the bytes are not counted.
 	Came func(from transfer.AgentName) int64

@@ -21,13 +21,13 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A source may send a sign of life for a transfer without an entry on this side, for example after an OPEN that was
+// A source may send a keepalive for a transfer without an entry on this side, for example after an OPEN that was
 // refused.
-func TestASignOfLifeWithoutARecord(t *testing.T) {
+func TestAKeepaliveWithoutARecord(t *testing.T) {
 	r, _, said := resting(t)
 	i := r.newActor(transfer.NewID(time.Now()), "ALPHA")
 	i.control(&wire.Message{Kind: wire.KindAlive, From: "ALPHA", Transfer: i.id, Alive: &wire.Alive{Epoch: 1}})
-	i.control(stray(wire.Header{Transfer: i.id, Epoch: 1}))
+	i.control(newUnexpectedChunk(wire.Header{Transfer: i.id, Epoch: 1}))
 	if len(said.all) > 0 {
 		t.Errorf("the answer is %v", said.all[0].Kind)
 	}

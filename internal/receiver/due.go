@@ -44,8 +44,8 @@ func (i *incoming) due(now time.Time) {
 		i.offerNew()
 	}
 
-	if is(i.ep.silentAt) && i.ep.Live && i.ep.Stop == nil && i.r.heard.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
-		i.ep.silentAt = earlier(now.Add(sourceSilent), i.contact.at.Add(turnSilent)) // its other transfers use the link
+	if is(i.ep.silentAt) && i.ep.Live && i.ep.Stop == nil && i.r.heard.isSending(i.from, now) && now.Sub(i.contact.at) < busySourceSilent {
+		i.ep.silentAt = earlier(now.Add(sourceSilent), i.contact.at.Add(busySourceSilent)) // its other transfers use the link
 	}
 
 	if is(i.ep.silentAt) && i.ep.Stored && i.r.reading.comes(i.id, now) {
@@ -65,9 +65,9 @@ func (i *incoming) due(now time.Time) {
 		}
 	}
 
-	if is(i.acquitAt) {
-		i.acquitAt = time.Time{}
-		i.r.acquit(i.id)
+	if is(i.clearAt) {
+		i.clearAt = time.Time{}
+		i.r.clearSuspect(i.id)
 	}
 
 	i.askOver(now)
@@ -90,8 +90,8 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 			next = t
 		}
 	}
-	commit, checkpoint := i.w.Dues()
-	for _, t := range []time.Time{i.ep.ackDue, commit, checkpoint, i.ep.openDue, i.offers.due, i.ep.silentAt, i.acquitAt, i.overDue, i.stored.trimDue, i.stored.holeDue, i.post.next()} {
+	commit, checkpoint := i.w.DueTimes()
+	for _, t := range []time.Time{i.ep.ackDue, commit, checkpoint, i.ep.openDue, i.offers.due, i.ep.silentAt, i.clearAt, i.overDue, i.stored.trimDue, i.stored.holeDue, i.post.next()} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -136,8 +136,8 @@ func (i *incoming) askOver(now time.Time) {
 	}
 }
 
-// orphan ends a transfer after the loss of a ledger (R35). Undecided items are unknown.
-func orphan(i *incoming, lost *transfer.Error) {
+// endLost ends a transfer after the loss of a ledger (R35). Undecided items are unknown.
+func endLost(i *incoming, lost *transfer.Error) {
 	if i.entry.In == nil || i.ep.Live || i.entry.In.State.Final() || i.withdrawn || !i.settleCommitting() {
 		return
 	}
@@ -156,10 +156,10 @@ func orphan(i *incoming, lost *transfer.Error) {
 	})
 }
 
-// lives records that the source sends in an epoch, though a message of the epoch may take long to come.
-func lives(i *incoming, epoch uint32) {
+// sourceLives records that the source sends in an epoch, though a message of the epoch may take long to come.
+func sourceLives(i *incoming, epoch uint32) {
 	if !i.ep.Live {
-		i.strayed(epoch)
+		i.answerUnexpected(epoch)
 		return
 	}
 	if epoch == i.entry.In.Epoch {
@@ -167,9 +167,9 @@ func lives(i *incoming, epoch uint32) {
 	}
 }
 
-// strayed answers a source that still sends in an epoch that is not open here: this process may have started after it.
-// Without the answer, the source would notice only by the silence, which is long on a slow link.
-func (i *incoming) strayed(epoch uint32) {
+// answerUnexpected answers a source that still sends in an epoch that is not open here: this process may have started
+// after it. Without the answer, the source would notice only by the silence, which is long on a slow link.
+func (i *incoming) answerUnexpected(epoch uint32) {
 	now := i.r.cfg.Clock.Now()
 	if i.entry.In == nil || i.ep.Live || i.withdrawn || i.entry.In.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
 		return

@@ -32,15 +32,15 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 		i.log.Error("cannot write the ledger", "error", err)
 	}
 
-	i.r.keep(i.id, i.entry.Items.AnyPoint())
+	i.r.keepPartial(i.id, i.entry.Items.AnyPoint())
 	if reason != nil {
 		i.log.Warn("incoming transfer waits", "error", reason)
 		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Nonce: i.opening, Epoch: epoch, Place: 1, Reason: reason}})
 	}
 }
 
-// giveWay removes the partial file of a waiting transfer, because older transfers that wait have their own.
-func (i *incoming) giveWay() {
+// removePartials removes the partial file of a waiting transfer, because older transfers that wait have their own.
+func (i *incoming) removePartials() {
 	if i.entry.In == nil || i.ep.Live {
 		return
 	}
@@ -75,8 +75,8 @@ func (i *incoming) cancelled() {
 	switch {
 	case i.entry.In == nil:
 		i.r.calls.kill(i.from, i.id)
-		if i.r.tombs.may(i.from) {
-			if err := i.entry.Tomb.Entomb(); err != nil {
+		if i.r.tombstones.may(i.from) {
+			if err := i.entry.Tombstone.Put(); err != nil {
 				i.log.Error("cannot write the ledger", "error", err)
 				return
 			}
@@ -124,7 +124,7 @@ func (i *incoming) giveUp() {
 // finish writes the final state and removes the leftovers in the directories. more completes the audit record; nil: it
 // is complete.
 func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string, more func(*audit.Record)) {
-	unswept := i.to.Leaves(i.entry.In.State == transfer.Receiving)
+	unswept := i.to.SweepAtEnd(i.entry.In.State == transfer.Receiving)
 	if err := i.entry.Finish(&entry.End{State: end, Event: event, Text: text, Unswept: unswept, Complete: more}); err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 		return

@@ -33,10 +33,10 @@ type incoming struct {
 	offers   *results
 	lastAck  atomic.Pointer[wire.Message]
 	resynced time.Time // when an epoch last began anew: at most once a second
-	answered time.Time // when a strayChunk was answered
+	answered time.Time // when a unexpectedChunk was answered
 
 	contact   contact
-	post      *posting
+	post      *programState
 	withdrawn bool   // CANCEL came: no more items, then CANCELLED
 	cancelBy  string // the principal that requested CANCEL
 	over      bool   // the loop is to end
@@ -44,8 +44,8 @@ type incoming struct {
 	opening   uint64 // nonce of the OPEN that is being answered; 0: none is
 
 	// Times; zero: not set.
-	overDue  time.Time // to ask whether the source has ended the transfer
-	acquitAt time.Time // a suspect that has run until then is cleared
+	overDue time.Time // to ask whether the source has ended the transfer
+	clearAt time.Time // a suspect that has run until then is cleared
 }
 
 // newIncoming returns the conversation about a transfer, with its layers.
@@ -58,7 +58,7 @@ func newIncoming(r *services, e *entry.Entry) *incoming {
 	}}
 	i.w = writing.New(r.agent, e, i.to, &i.ep.Epoch, i.offers, box.poke, box.notify)
 	i.adm = &admission{r: r, entry: e, to: i.to}
-	i.post = &posting{r: r, entry: e, box: box}
+	i.post = &programState{r: r, entry: e, box: box}
 	i.stored = &storedDelivery{r: r, id: e.ID, from: e.From, log: e.Log, entry: e, w: i.w, box: box, adm: i.adm, ep: &i.ep, contact: &i.contact, offers: i.offers, in: i}
 	return i
 }
@@ -161,7 +161,7 @@ func (i *incoming) report() {
 	if i.offers.news && !i.w.Gathers() && i.ep.Live && i.finishIfDecided() {
 		i.offers.news = false
 	}
-	i.offers.Waits()
+	i.offers.ReportNow()
 	i.stored.trim(i.r.cfg.Clock.Now(), false)
 }
 
@@ -169,12 +169,12 @@ func (i *incoming) report() {
 func (i *incoming) control(m *wire.Message) {
 	if i.entry.In == nil && !loaded(i) {
 		if i.over {
-			i.r.turnAway(m, errTaken)
+			i.r.answerBusy(m, errTaken)
 		}
 		return
 	}
 
-	if !own(m.Kind) {
+	if !isInternal(m.Kind) {
 		i.contact.at = i.r.cfg.Clock.Now()
 	}
 
@@ -191,18 +191,18 @@ func (i *incoming) control(m *wire.Message) {
 			i.ep.Again = "the address of the destination has changed"
 		}
 	case wire.KindAlive:
-		lives(i, m.Alive.Epoch)
-	case strayChunk:
-		i.strayed(m.Busy.Epoch)
+		sourceLives(i, m.Alive.Epoch)
+	case unexpectedChunk:
+		i.answerUnexpected(m.Busy.Epoch)
 	case dropPartials:
-		i.giveWay()
+		i.removePartials()
 	case sourceOver:
 		if i.entry.In != nil && !i.ep.Live && i.entry.In.State == transfer.Receiving { // the source will not open it again
 			i.log.Info("the source reports the transfer as ended")
 			i.cancelled()
 		}
 	case sourceLost:
-		orphan(i, m.Refuse.Error)
+		endLost(i, m.Refuse.Error)
 	case programEnded:
 		i.post.due = time.Time{}
 		i.offerNew()
@@ -231,7 +231,7 @@ func loaded(i *incoming) bool {
 
 // adopt takes over a ledger entry, with its outcomes: outcomes that the source may not have are offered again.
 func (i *incoming) adopt(rec *ledger.Incoming) error {
-	i.entry.Know(rec)
+	i.entry.SetRecord(rec)
 	if rec.State.Final() {
 		return nil
 	}
@@ -242,13 +242,13 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 	return err
 }
 
-// own reports whether a message is from the Receiver, not from the source.
-func own(k wire.Kind) bool {
+// isInternal reports whether a message is from the Receiver, not from the source.
+func isInternal(k wire.Kind) bool {
 	return k == dropPartials || k == addressMoved || k == sourceOver || k == sourceLost || k == programEnded
 }
 
 // chunk takes one message of the epoch.
-func (i *incoming) chunk(p parcel) {
+func (i *incoming) chunk(p arrivedChunk) {
 	h := p.head
 	stale := h.Epoch != i.entry.In.Epoch
 	if stale || h.Seq < i.ep.next || i.ep.Again != "" {

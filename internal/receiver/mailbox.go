@@ -12,23 +12,23 @@ import (
 // and repeated. The mailbox keeps only as many chunk messages as the credit allows. It drops messages beyond the
 // credit, which look like a gap.
 type mailbox struct {
-	mu       sync.Mutex
-	controls []*wire.Message
-	chunks   []parcel
-	bytes    int64
-	limit    int64
-	closed   bool          // no epoch is open: chunk messages are dropped
-	stray    bool          // a strayChunk is in controls
-	busy     bool          // a chunk message that was taken out is being handled
-	stored   *storedParcel // nil: none waits
-	notify   chan struct{}
+	mu         sync.Mutex
+	controls   []*wire.Message
+	chunks     []arrivedChunk
+	bytes      int64
+	limit      int64
+	closed     bool          // no epoch is open: chunk messages are dropped
+	unexpected bool          // a unexpectedChunk is in controls
+	busy       bool          // a chunk message that was taken out is being handled
+	stored     *storedParcel // nil: none waits
+	notify     chan struct{}
 
 	epoch uint32 // the newest of the chunk messages that were kept
 	here  uint64 // the greatest sequence in that epoch
 }
 
-// A parcel is a chunk message with the findings about it at its arrival.
-type parcel struct {
+// A arrivedChunk is a chunk message with the findings about it at its arrival.
+type arrivedChunk struct {
 	m      []byte
 	head   wire.Header
 	direct bool             // it came over the direct lane
@@ -37,8 +37,8 @@ type parcel struct {
 	absent *conversion.Pair // byte pair known to be absent from it; nil: unknown
 }
 
-// size returns the approximate bytes that a parcel takes: a small message is not free.
-func (p *parcel) size() int64 { return int64(len(p.m)) + 128 }
+// size returns the approximate bytes that a arrivedChunk takes: a small message is not free.
+func (p *arrivedChunk) size() int64 { return int64(len(p.m)) + 128 }
 
 func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }
 
@@ -60,13 +60,13 @@ func (b *mailbox) control(m *wire.Message) {
 
 // chunk keeps a chunk message unless the waiting messages exceed the grant. The limit allows for the overhead of small
 // messages: an empty message costs no credit. If no epoch is open, the message is dropped, and the first one leaves a
-// strayChunk.
-func (b *mailbox) chunk(p parcel, maxChunk int) {
+// unexpectedChunk.
+func (b *mailbox) chunk(p arrivedChunk, maxChunk int) {
 	b.mu.Lock()
 	switch {
-	case b.closed && !b.stray:
-		b.stray = true
-		b.controls = append(b.controls, stray(p.head))
+	case b.closed && !b.unexpected:
+		b.unexpected = true
+		b.controls = append(b.controls, newUnexpectedChunk(p.head))
 	case b.closed:
 	case b.bytes <= b.limit+2*int64(maxChunk+wire.Overhead):
 		p.first = len(b.chunks) == 0
@@ -118,19 +118,19 @@ func (b *mailbox) takeControl() *wire.Message {
 	}
 	m := b.controls[0]
 	b.controls = b.controls[1:]
-	b.stray = b.stray && m.Kind != strayChunk
+	b.unexpected = b.unexpected && m.Kind != unexpectedChunk
 	return m
 }
 
 // takeChunk takes the next chunk message, if there is one.
-func (b *mailbox) takeChunk() (p parcel, ok bool) {
+func (b *mailbox) takeChunk() (p arrivedChunk, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.busy = len(b.chunks) > 0; !b.busy {
 		return p, false
 	}
 	p = b.chunks[0]
-	b.chunks[0] = parcel{}
+	b.chunks[0] = arrivedChunk{}
 	b.chunks = b.chunks[1:]
 	b.bytes -= p.size()
 	return p, true
@@ -167,13 +167,13 @@ func (b *mailbox) shut() {
 	b.chunks, b.bytes, b.closed = nil, 0, true
 }
 
-// strayChunk is a message from the Receiver to one of its actors: a chunk message came while no epoch is open. It is no
-// message of the wire.
-const strayChunk wire.Kind = "stray-chunk"
+// unexpectedChunk is a message from the Receiver to one of its actors: a chunk message came while no epoch is open. It
+// is no message of the wire.
+const unexpectedChunk wire.Kind = "stray-chunk"
 
-// stray returns the strayChunk for a message with that header.
-func stray(h wire.Header) *wire.Message {
-	return &wire.Message{Kind: strayChunk, Transfer: h.Transfer, Busy: &wire.Busy{Epoch: h.Epoch}}
+// newUnexpectedChunk returns the unexpectedChunk for a message with that header.
+func newUnexpectedChunk(h wire.Header) *wire.Message {
+	return &wire.Message{Kind: unexpectedChunk, Transfer: h.Transfer, Busy: &wire.Busy{Epoch: h.Epoch}}
 }
 
 // A storedParcel is a stored message on its way to its actor.

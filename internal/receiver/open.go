@@ -12,7 +12,7 @@ import (
 
 // opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or, if the transfer is over, its end.
 func (i *incoming) opened(o *wire.Open) {
-	if err := i.entry.Vet(o); errors.Is(err, entry.ErrAnother) || err != nil && i.entry.In != nil && i.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
+	if err := i.entry.CheckOpen(o); errors.Is(err, entry.ErrContradiction) || err != nil && i.entry.In != nil && i.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
 		i.r.cfg.Quiet.Dropped(string(i.from), "OPEN does not match its transfer", "transfer", i.id, "error", err)
 		return
 	} else if err != nil {
@@ -57,7 +57,7 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if i.entry.In != nil {
-		if err := i.adm.again(); err != nil {
+		if err := i.adm.recheck(); err != nil {
 			if transfer.KindOf(err).Waits() {
 				i.r.send(i.from, busy(o, i.id, err))
 			} else {
@@ -71,7 +71,7 @@ func (i *incoming) opened(o *wire.Open) {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, Known: known}})
 		return
 	}
-	if err := i.adm.pardon(o); err != nil {
+	if err := i.adm.checkCrashes(o); err != nil {
 		i.refuse(o.Nonce, err)
 		return
 	}
@@ -131,8 +131,8 @@ func (i *incoming) opened(o *wire.Open) {
 	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine, Resolved: resolved})
 }
 
-// before starts the pre-destination program of a transfer that may come. over reports that there is none, or that it has
-// ended well. An error is for the source.
+// before starts the pre-destination program of a transfer that may come. over reports that there is none, or that it
+// has ended well. An error is for the source.
 func (i *incoming) before(o *wire.Open) (over bool, err error) {
 	if o.Request.Programs.At(transfer.PreDest) == nil {
 		return true, nil
@@ -180,7 +180,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		}
 	}
 
-	if missing := i.w.LacksPlaces(); missing != nil {
+	if missing := i.w.LacksItemSlots(); missing != nil {
 		return missing, 1
 	}
 
@@ -194,7 +194,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		return transfer.Errorf(transfer.KindBusy, "%s already receives %d transfers, its limit", i.r.cfg.Agent, i.r.cfg.Slots), place
 	}
 
-	if i.entry.In != nil && i.entry.In.Crashes > 0 && !i.r.slots.accuse(it) {
+	if i.entry.In != nil && i.entry.In.Crashes > 0 && !i.r.slots.admitSuspect(it) {
 		if !i.ep.Live {
 			i.r.release(i.id)
 		}
@@ -203,9 +203,9 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	return nil, 0
 }
 
-// rest ends the in-flight work before an epoch begins, so that the resume refers to decided items only. It reports
-// false if the transfer ends or waits instead.
-func (i *incoming) rest() bool {
+// settleInFlight ends the in-flight work before an epoch begins, so that the resume refers to decided items only. It
+// reports false if the transfer ends or waits instead.
+func (i *incoming) settleInFlight() bool {
 	i.w.Drain()
 	if !i.settleCommitting() {
 		return false
@@ -245,7 +245,7 @@ func (i *incoming) settleCommitting() bool {
 // acceptOpen opens an epoch in answer to an OPEN.
 func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	i.opening = o.Nonce
-	rests := i.rest()
+	rests := i.settleInFlight()
 	i.opening = 0
 	if !rests {
 		return
@@ -262,7 +262,7 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.entry.In.Settings))
 	}
 
-	i.r.keep(i.id, false)
+	i.r.keepPartial(i.id, false)
 	i.startEpoch()
 	a.Nonce, a.Epoch, a.Dest, a.Settings = o.Nonce, i.entry.In.Epoch, i.r.cfg.Ledger.IncarnationText(), i.entry.In.Settings
 	a.Instance = i.r.cfg.Instance
@@ -296,7 +296,7 @@ func (i *incoming) startEpoch() {
 func (i *incoming) nextEpoch() {
 	now := i.r.cfg.Clock.Now()
 	if i.entry.In.Crashes > 0 {
-		i.acquitAt = now.Add(suspectTime)
+		i.clearAt = now.Add(suspectTime)
 	}
 	i.ep = i.ep.following(now.Add(sourceSilent))
 	i.w.NewEpoch()
@@ -321,7 +321,7 @@ func (i *incoming) resync(reason string) {
 		return
 	}
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.entry.In.Epoch, "sequence", i.ep.next)
-	if !i.rest() {
+	if !i.settleInFlight() {
 		return
 	}
 

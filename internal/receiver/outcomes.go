@@ -49,7 +49,7 @@ func (i *incoming) offerNew() {
 
 // offer sends the outstanding batch of outcomes, or makes the next one.
 func (i *incoming) offer() {
-	batch, ok := i.offers.propose(i.final())
+	batch, ok := i.offers.nextBatch(i.final())
 	if !ok {
 		return
 	}
@@ -77,7 +77,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	gone := i.offers.waiting[:i.offers.size]
 	last := i.offers.last // as it was sent: the source may not have got a later change
 	failpoint.Hit("receiver.before_acked")
-	unswept := last && i.to.Leaves(false)
+	unswept := last && i.to.SweepAtEnd(false)
 	var err error
 	if last && !i.withdrawn {
 		err = i.entry.AckedLast(gone, unswept)

@@ -30,17 +30,17 @@ import (
 
 // Times of the receiver.
 const (
-	ackSilence   = 50 * time.Millisecond // an ACK after this much silence
-	ackRepeat    = time.Second
-	resyncRepeat = time.Second
-	sourceSilent = 10 * time.Second // then another transfer gets the slot
-	turnSilent   = 45 * time.Second // the same, of one transfer while others of its source send
-	repeatFirst  = time.Second
-	repeatMost   = 4 * time.Second
-	waiterExpiry = writing.WaiterExpiry
-	contactEvery = time.Minute      // the greatest age of the last contact in the ledger
-	grace        = 10 * time.Minute // before a run gives up work of an earlier run
-	suspectTime  = 10 * time.Second // a transfer that crashes the agent does so sooner
+	ackSilence       = 50 * time.Millisecond // an ACK after this much silence
+	ackRepeat        = time.Second
+	resyncRepeat     = time.Second
+	sourceSilent     = 10 * time.Second // then another transfer gets the slot
+	busySourceSilent = 45 * time.Second // the same, of one transfer while others of its source send
+	repeatFirst      = time.Second
+	repeatMost       = 4 * time.Second
+	waiterExpiry     = writing.WaiterExpiry
+	contactEvery     = time.Minute      // the greatest age of the last contact in the ledger
+	grace            = 10 * time.Minute // before a run gives up work of an earlier run
+	suspectTime      = 10 * time.Second // a transfer that crashes the agent does so sooner
 )
 
 // maxActors bounds the transfers that have an actor at once.
@@ -57,29 +57,29 @@ type Receiver struct {
 	*services
 	cancel context.CancelFunc
 
-	mu       sync.Mutex
-	speakers speakers
-	actors   map[transfer.ID]*incoming
+	mu      sync.Mutex
+	sources sourceStates
+	actors  map[transfer.ID]*incoming
 }
 
 // New makes a Receiver; Recover must be called before the first message.
 func New(cfg Config) *Receiver {
 	ctx, cancel := context.WithCancel(context.Background())
-	if cfg.Places <= 0 || cfg.Places > transfer.MaxUndecided {
-		cfg.Places = transfer.MaxUndecided
+	if cfg.ItemSlots <= 0 || cfg.ItemSlots > transfer.MaxUndecided {
+		cfg.ItemSlots = transfer.MaxUndecided
 	}
 	if cfg.Quiet == nil {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 
-	s := &services{cfg: cfg, ctx: ctx, asking: make(chan struct{}, asksAtOnce), slots: newSlots(cfg.Slots), calls: newUnderWay(),
-		tombs: tombs{of: map[transfer.AgentName]int{}}, heard: hearing{at: map[transfer.AgentName]time.Time{}}, reading: newReading()}
+	s := &services{cfg: cfg, ctx: ctx, asking: make(chan struct{}, asksAtOnce), slots: newSlots(cfg.Slots), calls: newRunningPrograms(),
+		tombstones: tombstoneCounts{of: map[transfer.AgentName]int{}}, heard: lastHeard{at: map[transfer.AgentName]time.Time{}}, reading: newReading()}
 	s.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Place: cfg.Place, Forget: s.forgetPrograms}
-	s.agent = &writing.Agent{Ctx: ctx, Entries: s.entries, Place: cfg.Place, Content: cfg.Content, Places: writing.NewPlaces(cfg.Places), Slots: cfg.Slots,
-		May: s.permit, Acquit: s.acquit, Wake: func(id transfer.ID, from transfer.AgentName) { s.wake(&waiter{id: id, from: from}) },
+	s.agent = &writing.Agent{Ctx: ctx, Entries: s.entries, Place: cfg.Place, Content: cfg.Content, ItemSlots: writing.NewItemSlots(cfg.ItemSlots), Slots: cfg.Slots,
+		May: s.permit, ClearSuspect: s.clearSuspect, Wake: func(id transfer.ID, from transfer.AgentName) { s.wake(&waiter{id: id, from: from}) },
 		Unswept: func() { s.unswept.Store(true) }}
-	r := &Receiver{services: s, cancel: cancel, speakers: newSpeakers(), actors: map[transfer.ID]*incoming{}}
-	s.giveWay = r.dropPartials
+	r := &Receiver{services: s, cancel: cancel, sources: newSourceStates(), actors: map[transfer.ID]*incoming{}}
+	s.evictPartials = r.dropPartials
 	return r
 }
 
@@ -95,12 +95,12 @@ func (r *Receiver) dropPartials(id transfer.ID) {
 // Recover restores every transfer of the ledger: it decides items that were being committed (R21), and offers again the
 // outcomes that the source may not have.
 func (r *Receiver) Recover() error {
-	if err := r.entries.Succeed(); err != nil {
+	if err := r.entries.TakeOver(); err != nil {
 		return err
 	}
 
 	recs, err := r.entries.Unfinished(func(in *ledger.Incoming, silent time.Duration) {
-		r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now().Add(-silent)}
+		r.sources.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now().Add(-silent)}
 	})
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (r *Receiver) Open() int {
 func (r *Receiver) Control(m *wire.Message) {
 	if reason := r.controlled(m); reason != nil {
 		r.cfg.Quiet.Dropped(string(m.From), reason.Text, "kind", m.Kind, "transfer", m.Transfer)
-		r.turnAway(m, reason)
+		r.answerBusy(m, reason)
 	}
 }
 
@@ -171,7 +171,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 			return errTaken
 		}
 		if m.Kind == wire.KindAlive { // one transfer sends it for all of its source
-			r.heard.hear(m.From, r.cfg.Clock.Now())
+			r.heard.record(m.From, r.cfg.Clock.Now())
 		}
 		a.box.control(m)
 		return nil
@@ -181,11 +181,11 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 		return nil // an unfinished transfer has an actor; the source repeats the rest
 	}
 
-	if s, ok := r.speakers.sleeping[m.Transfer]; ok && s.from != m.From {
+	if s, ok := r.sources.sleeping[m.Transfer]; ok && s.from != m.From {
 		return errTaken
 	}
 
-	if r.full(m.From) || r.speakers.leaving[m.Transfer] {
+	if r.full(m.From) || r.sources.leaving[m.Transfer] {
 		return errCrowded
 	}
 
@@ -195,7 +195,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 
 // startWith makes an actor for a transfer that has none, with its first message. r.mu is held.
 func (r *Receiver) startWith(id transfer.ID, from transfer.AgentName, m *wire.Message) {
-	delete(r.speakers.sleeping, id)
+	delete(r.sources.sleeping, id)
 	a := r.newActor(id, from)
 	a.box.control(m)
 	r.start(a)
@@ -231,7 +231,7 @@ func (r *Receiver) Moved(sources []transfer.AgentName) {
 func (r *Receiver) Knows(id transfer.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, asleep := r.speakers.sleeping[id]
+	_, asleep := r.sources.sleeping[id]
 	return asleep || r.actors[id] != nil
 }
 
@@ -248,15 +248,15 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	a := r.actors[h.Transfer]
 	known := a != nil && a.from == from
 	if known {
-		r.heard.hear(from, r.cfg.Clock.Now())
-	} else if s, asleep := r.speakers.sleeping[h.Transfer]; asleep && s.from == from && !r.full(from) && r.ctx.Err() == nil {
-		r.startWith(h.Transfer, from, stray(h))
+		r.heard.record(from, r.cfg.Clock.Now())
+	} else if s, asleep := r.sources.sleeping[h.Transfer]; asleep && s.from == from && !r.full(from) && r.ctx.Err() == nil {
+		r.startWith(h.Transfer, from, newUnexpectedChunk(h))
 	}
 	r.mu.Unlock()
 	if known {
 		// Chunk checks the message here, beside the loop, which writes meanwhile, and while the message is still in the
 		// processor's cache.
-		p := parcel{m: data, head: h, direct: direct, intact: wire.Intact(data)}
+		p := arrivedChunk{m: data, head: h, direct: direct, intact: wire.Intact(data)}
 		if s := a.w.Suspects(); s != nil && !s.In(data[wire.HeaderSize:]) {
 			p.absent = s
 		}
@@ -271,7 +271,7 @@ func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 // start runs an actor; r.mu is held. A defect in one transfer must not end the agent.
 func (r *Receiver) start(a *incoming) {
 	r.actors[a.id] = a
-	r.speakers.actors[a.from]++
+	r.sources.actors[a.from]++
 	r.wg.Go(func() {
 		defer r.ended(a)
 		defer func() {
@@ -293,14 +293,14 @@ func (r *Receiver) ended(a *incoming) {
 	a.w.Wait()
 	a.report()
 	a.closeEpoch()
-	r.keep(a.id, false)
+	r.keepPartial(a.id, false)
 	r.mu.Lock()
 	delete(r.actors, a.id)
 	if p := a.box.takeStored(); p != nil {
 		p.answer(Later, nil) // its next one begins another actor
 	}
-	if r.speakers.actors[a.from]--; r.speakers.actors[a.from] == 0 {
-		delete(r.speakers.actors, a.from)
+	if r.sources.actors[a.from]--; r.sources.actors[a.from] == 0 {
+		delete(r.sources.actors, a.from)
 	}
 	r.mu.Unlock()
 }
@@ -312,7 +312,7 @@ func (r *Receiver) ended(a *incoming) {
 func (r *Receiver) repeatAcks() {
 	t := r.cfg.Clock.NewTimer(ackRepeat)
 	defer t.Stop()
-	l := listening{came: r.cfg.Came, before: map[transfer.AgentName]int64{}, said: map[transfer.ID]*wire.Message{}}
+	l := ackRepeater{came: r.cfg.Came, before: map[transfer.AgentName]int64{}, said: map[transfer.ID]*wire.Message{}}
 	for {
 		select {
 		case <-t.C():
@@ -320,7 +320,7 @@ func (r *Receiver) repeatAcks() {
 			return
 		}
 		r.mu.Lock()
-		owed := l.owed(slices.Collect(maps.Values(r.actors)))
+		owed := l.due(slices.Collect(maps.Values(r.actors)))
 		now := r.cfg.Clock.Now()
 		r.heard.forget(now)
 		r.mu.Unlock()

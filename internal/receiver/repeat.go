@@ -8,21 +8,21 @@ import (
 	"ferry/internal/wire"
 )
 
-// A listening finds out which ACKs are due again.
-type listening struct {
+// A ackRepeater finds out which ACKs are due again.
+type ackRepeater struct {
 	came   func(from transfer.AgentName) int64 // see Config
 	before map[transfer.AgentName]int64        // came, at the last look
 	said   map[transfer.ID]*wire.Message       // the last ACK of each transfer, at the last look
 }
 
-// An owing is an ACK that is due again.
-type owing struct {
+// An repeatedAck is an ACK that is due again.
+type repeatedAck struct {
 	to  transfer.AgentName
 	ack *wire.Message
 }
 
-// owed returns the ACKs that must be repeated.
-func (l *listening) owed(actors []*incoming) (all []owing) {
+// due returns the ACKs that must be repeated.
+func (l *ackRepeater) due(actors []*incoming) (all []repeatedAck) {
 	slices.SortFunc(actors, func(a, b *incoming) int { return bytes.Compare(a.id[:], b.id[:]) })
 	quiet := map[transfer.AgentName]*wire.Message{} // by source without news: an ACK to repeat
 	heard := map[transfer.AgentName]bool{}          // sources that got or will get news
@@ -35,7 +35,7 @@ func (l *listening) owed(actors []*incoming) (all []owing) {
 		said[a.id] = m
 		if a.box.behind() {
 			m = withArrived(m, a.box.arrived(m.Ack.Epoch))
-			all = append(all, owing{a.from, m})
+			all = append(all, repeatedAck{a.from, m})
 			heard[a.from] = true
 		}
 		heard[a.from] = heard[a.from] || said[a.id] != l.said[a.id]
@@ -49,7 +49,7 @@ func (l *listening) owed(actors []*incoming) (all []owing) {
 		}
 		before[from] = l.came(from)
 		if was, ok := l.before[from]; ok && was != before[from] && !heard[from] {
-			all = append(all, owing{from, m})
+			all = append(all, repeatedAck{from, m})
 		}
 	}
 	l.said, l.before = said, before

@@ -8,7 +8,7 @@ import (
 
 // results are the results of a writer that the source has yet to get. They are writing.Events.
 type results struct {
-	offering
+	outcomeQueue
 	news bool   // the source has yet to hear of a decision or a safe point
 	tell func() // tells it
 }
@@ -19,8 +19,8 @@ func (s *results) Decided(outcomes []transfer.Outcome) {
 	s.news = s.news || len(outcomes) > 0
 }
 
-// News records that the source has yet to hear of a safe point, or of items that begin again.
-func (s *results) News() { s.news = true }
+// ReportDue records that the source has yet to hear of a safe point, or of items that begin again.
+func (s *results) ReportDue() { s.news = true }
 
 // acknowledged returns how many of the decided outcomes the source has acknowledged.
 func (s *results) acknowledged(decided uint64) uint64 {
@@ -30,8 +30,8 @@ func (s *results) acknowledged(decided uint64) uint64 {
 // number returns the number of the outstanding batch, with the ledger's generation.
 func (s *results) number(generation uint64) uint64 { return generation<<32 | s.batches }
 
-// Waits sends pending news to the source.
-func (s *results) Waits() {
+// ReportNow sends pending news to the source.
+func (s *results) ReportNow() {
 	if s.news {
 		s.news = false
 		s.tell()
@@ -42,15 +42,15 @@ func (s *results) Waits() {
 const (
 	maxBatch      = 512
 	maxBatchBytes = 256 << 10
-	thinOffer     = 250 * time.Millisecond // a slower acknowledgement means a slow link
+	slowAck       = 250 * time.Millisecond // a slower acknowledgement means a slow link
 )
 
-// An offering is the outcomes that a source has not acknowledged, and the batch of them that is outstanding. At most
-// one batch is outstanding, and its repeats are unchanged.
+// An outcomeQueue is the outcomes that a source has not acknowledged, and the batch of them that is outstanding. At
+// most one batch is outstanding, and its repeats are unchanged.
 //
 //	no batch            → propose: a batch with a number of its own
 //	a batch outstanding → sent: it is repeated when due; acked with its number: no batch
-type offering struct {
+type outcomeQueue struct {
 	waiting []transfer.Outcome // decided, oldest first; the batch is the first of them
 	size    int                // of the batch
 	last    bool               // the batch is marked as the last one
@@ -61,11 +61,11 @@ type offering struct {
 }
 
 // outstanding reports whether a batch waits for its answer.
-func (o *offering) outstanding() bool { return o.size > 0 || o.last }
+func (o *outcomeQueue) outstanding() bool { return o.size > 0 || o.last }
 
-// propose returns the outstanding batch, or makes one. final says that the waiting outcomes are the last ones. It
+// nextBatch returns the outstanding batch, or makes one. final says that the waiting outcomes are the last ones. It
 // reports false if there is nothing to offer.
-func (o *offering) propose(final bool) (batch []transfer.Outcome, ok bool) {
+func (o *outcomeQueue) nextBatch(final bool) (batch []transfer.Outcome, ok bool) {
 	if o.size == 0 && (!o.last || o.due.IsZero()) {
 		// Each batch has a number of its own, over all runs: the answer to a smaller batch must not pass for the answer
 		// to this one.
@@ -91,22 +91,22 @@ func batchSize(all []transfer.Outcome) (n int) {
 }
 
 // sent records that the batch was sent. It is due again after a time that doubles, plus margin.
-func (o *offering) sent(now time.Time, margin time.Duration) {
+func (o *outcomeQueue) sent(now time.Time, margin time.Duration) {
 	o.backoff = min(max(2*o.backoff, repeatFirst), repeatMost)
 	o.sentAt, o.due = now, now.Add(o.backoff+margin)
 }
 
 // acked removes the batch from the waiting outcomes.
-func (o *offering) acked() {
+func (o *outcomeQueue) acked() {
 	o.waiting = append([]transfer.Outcome(nil), o.waiting[o.size:]...)
 	o.size, o.last, o.due, o.backoff = 0, false, time.Time{}, 0
 }
 
 // gather reports whether the next batch is to wait for further outcomes. After a slow acknowledgement it waits as long
 // again, at most repeatMost: many small batches would be more than a slow link carries.
-func (o *offering) gather(now time.Time) bool {
+func (o *outcomeQueue) gather(now time.Time) bool {
 	took := now.Sub(o.sentAt)
-	if took <= thinOffer || len(o.waiting) >= maxBatch/2 {
+	if took <= slowAck || len(o.waiting) >= maxBatch/2 {
 		return false
 	}
 	o.due = now.Add(min(took, repeatMost))

@@ -16,21 +16,21 @@ func decided(n int) (all []transfer.Outcome) {
 }
 
 // A batch keeps its outcomes and its number until it is acknowledged, also when more outcomes are decided meanwhile.
-func TestOfferingRepeatsABatch(t *testing.T) {
+func TestOutcomeQueueRepeatsABatch(t *testing.T) {
 	now := time.Unix(1000, 0)
-	var o offering
-	if _, ok := o.propose(false); ok {
+	var o outcomeQueue
+	if _, ok := o.nextBatch(false); ok {
 		t.Fatal("nothing is offered")
 	}
 	o.waiting = decided(3)
-	first, ok := o.propose(false)
+	first, ok := o.nextBatch(false)
 	number := o.batches
 	if !ok || len(first) != 3 || o.last {
 		t.Fatalf("%d outcomes are offered, last: %v", len(first), o.last)
 	}
 	o.sent(now, 0)
 	o.waiting = decided(5)
-	again, _ := o.propose(true)
+	again, _ := o.nextBatch(true)
 	if len(again) != 3 || o.last || o.batches != number {
 		t.Errorf("%d outcomes are repeated, last: %v", len(again), o.last)
 	}
@@ -46,52 +46,52 @@ func TestOfferingRepeatsABatch(t *testing.T) {
 		t.Errorf("it is repeated after %s at most", most)
 	}
 	o.acked()
-	rest, ok := o.propose(true)
+	rest, ok := o.nextBatch(true)
 	if !ok || len(rest) != 2 || rest[0].Item != 3 || !o.last || o.batches != number+1 {
 		t.Errorf("%d outcomes follow, last: %v, number %d after %d", len(rest), o.last, o.batches, number)
 	}
 }
 
 // The end is offered even if no outcome is left, with a number of its own.
-func TestOfferingSaysTheEnd(t *testing.T) {
+func TestOutcomeQueueMarksTheLastBatch(t *testing.T) {
 	now := time.Unix(1000, 0)
-	o := offering{waiting: decided(1)}
-	o.propose(false)
+	o := outcomeQueue{waiting: decided(1)}
+	o.nextBatch(false)
 	o.sent(now, 0)
 	o.acked()
 	number := o.batches
-	empty, ok := o.propose(true)
+	empty, ok := o.nextBatch(true)
 	if !ok || len(empty) != 0 || !o.last || o.batches == number {
 		t.Fatalf("%d outcomes, last: %v, %v", len(empty), o.last, ok)
 	}
 	o.sent(now, 0)
 	number = o.batches
-	if _, ok = o.propose(true); !ok || o.batches != number {
+	if _, ok = o.nextBatch(true); !ok || o.batches != number {
 		t.Error("the end is not repeated as it was")
 	}
 }
 
-func TestOfferingBoundsABatch(t *testing.T) {
-	o := offering{waiting: decided(maxBatch + 1)}
-	if batch, _ := o.propose(true); len(batch) != maxBatch || o.last {
+func TestOutcomeQueueBoundsABatch(t *testing.T) {
+	o := outcomeQueue{waiting: decided(maxBatch + 1)}
+	if batch, _ := o.nextBatch(true); len(batch) != maxBatch || o.last {
 		t.Errorf("%d outcomes at once, last: %v", len(batch), o.last)
 	}
 	long := decided(maxBatch)
 	for n := range long {
 		long[n].Path = transfer.Path(strings.Repeat("n", transfer.MaxPath))
 	}
-	o = offering{waiting: long}
-	if batch, _ := o.propose(true); len(batch) == 0 || 3*len(batch)*transfer.MaxPath > maxBatchBytes+3*transfer.MaxPath+300*len(batch) {
+	o = outcomeQueue{waiting: long}
+	if batch, _ := o.nextBatch(true); len(batch) == 0 || 3*len(batch)*transfer.MaxPath > maxBatchBytes+3*transfer.MaxPath+300*len(batch) {
 		t.Errorf("%d outcomes with long names at once", len(batch))
 	}
 }
 
 // After a late acknowledgement outcomes gather into fewer batches; after a soon one they do not wait.
-func TestOfferingGathers(t *testing.T) {
+func TestOutcomeQueueGathers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for took, waits := range map[time.Duration]time.Duration{10 * time.Millisecond: 0, time.Second: time.Second, time.Hour: repeatMost} {
-		o := offering{waiting: decided(1)}
-		o.propose(false)
+		o := outcomeQueue{waiting: decided(1)}
+		o.nextBatch(false)
 		o.sent(now, 0)
 		o.acked()
 		later := now.Add(took)

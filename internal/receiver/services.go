@@ -25,14 +25,14 @@ type services struct {
 	unswept atomic.Bool   // there may be unswept entries
 	asking  chan struct{} // a token for each question to a source
 
-	slots   *slots
-	calls   underWay
-	denied  quiet.Gate // transfers that were refused for a missing authority, in the audit
-	tombs   tombs
-	heard   hearing
-	reading reading
+	slots      *slots
+	calls      runningPrograms
+	denied     quiet.Gate // transfers that were refused for a missing authority, in the audit
+	tombstones tombstoneCounts
+	heard      lastHeard
+	reading    reading
 
-	giveWay func(transfer.ID) // a waiting transfer is to drop its partial files
+	evictPartials func(transfer.ID) // a waiting transfer is to drop its partial files
 }
 
 func (r *services) send(to transfer.AgentName, m *wire.Message) {
@@ -79,8 +79,8 @@ func (r *services) forgetPrograms(t *ledger.Tx, q *transfer.Request) error {
 	return r.cfg.Programs.Forget(t, q, true)
 }
 
-// acquit clears a transfer that has made progress without a crash.
-func (r *services) acquit(id transfer.ID) { r.wake(r.slots.acquit(id)) }
+// clearSuspect clears a transfer that has made progress without a crash.
+func (r *services) clearSuspect(id transfer.ID) { r.wake(r.slots.clearSuspect(id)) }
 
 // release gives a slot back and wakes the transfers that are next, so that they ask again.
 func (r *services) release(id transfer.ID) {
@@ -101,17 +101,17 @@ func (r *services) wake(w *waiter) {
 	}
 }
 
-// keep records whether a waiting transfer has a partial file. If there are too many, the youngest transfer drops its
-// own.
-func (r *services) keep(id transfer.ID, has bool) {
-	youngest, givesWay := r.slots.keep(id, has)
+// keepPartial records whether a waiting transfer has a partial file. If there are too many, the youngest transfer drops
+// its own.
+func (r *services) keepPartial(id transfer.ID, has bool) {
+	youngest, givesWay := r.slots.keepPartial(id, has)
 	if givesWay {
-		r.giveWay(youngest)
+		r.evictPartials(youngest)
 	}
 }
 
-// turnAway answers an OPEN that finds no room; other messages are repeated.
-func (r *services) turnAway(m *wire.Message, reason *transfer.Error) {
+// answerBusy answers an OPEN that finds no room; other messages are repeated.
+func (r *services) answerBusy(m *wire.Message, reason *transfer.Error) {
 	if m.Kind == wire.KindOpen {
 		r.send(m.From, busyAt(m.Open, m.Transfer, maxActors, reason))
 	}
@@ -156,38 +156,38 @@ func busyAt(o *wire.Open, id transfer.ID, place int, why error) *wire.Message {
 	return &wire.Message{Kind: wire.KindBusy, Transfer: id, Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: transfer.AsError(why)}}
 }
 
-// tombs count the tombstones that a run makes for each source.
-type tombs struct {
+// tombstoneCounts count the tombstones that a run makes for each source.
+type tombstoneCounts struct {
 	mu sync.Mutex
 	of map[transfer.AgentName]int
 }
 
 // may counts a tombstone of a source, and reports whether the source may have one more.
-func (t *tombs) may(from transfer.AgentName) bool {
+func (t *tombstoneCounts) may(from transfer.AgentName) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.of) > maxActors {
 		clear(t.of)
 	}
 	t.of[from]++
-	return t.of[from] <= maxTombs
+	return t.of[from] <= maxTombstones
 }
 
-// hearing is the last chunk message or ALIVE of each source.
-type hearing struct {
+// lastHeard is the last chunk message or ALIVE of each source.
+type lastHeard struct {
 	mu sync.Mutex
 	at map[transfer.AgentName]time.Time
 }
 
-// hear records a message.
-func (h *hearing) hear(from transfer.AgentName, now time.Time) {
+// record records a message.
+func (h *lastHeard) record(from transfer.AgentName, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.at[from] = now
 }
 
-// speaks reports whether a chunk message or ALIVE of any of the source's transfers came less than sourceSilent ago.
-func (h *hearing) speaks(from transfer.AgentName, now time.Time) bool {
+// isSending reports whether a chunk message or ALIVE of any of the source's transfers came less than sourceSilent ago.
+func (h *lastHeard) isSending(from transfer.AgentName, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at, ok := h.at[from]
@@ -195,11 +195,11 @@ func (h *hearing) speaks(from transfer.AgentName, now time.Time) bool {
 }
 
 // forget forgets the sources that have been silent for long.
-func (h *hearing) forget(now time.Time) {
+func (h *lastHeard) forget(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for from, at := range h.at {
-		if now.Sub(at) > turnSilent {
+		if now.Sub(at) > busySourceSilent {
 			delete(h.at, from)
 		}
 	}
@@ -207,14 +207,14 @@ func (h *hearing) forget(now time.Time) {
 
 // reading is the stored epochs of all transfers, as their reader and the messages report them.
 type reading struct {
-	mu       sync.Mutex
-	at       map[transfer.ID]time.Time // of transfers with an epoch that is being read: last report of the reader
-	beheaded map[transfer.ID]bool      // the first message of their epoch is missing
-	strange  map[transfer.ID]int       // OPENs that named another store
+	mu           sync.Mutex
+	at           map[transfer.ID]time.Time // of transfers with an epoch that is being read: last report of the reader
+	firstMissing map[transfer.ID]bool      // the first message of their epoch is missing
+	otherStore   map[transfer.ID]int       // OPENs that named another store
 }
 
 func newReading() reading {
-	return reading{at: map[transfer.ID]time.Time{}, beheaded: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
+	return reading{at: map[transfer.ID]time.Time{}, firstMissing: map[transfer.ID]bool{}, otherStore: map[transfer.ID]int{}}
 }
 
 // read records the epochs that are being read.
@@ -235,37 +235,37 @@ func (s *reading) comes(id transfer.ID, now time.Time) bool {
 	return ok && now.Sub(at) < sourceSilent
 }
 
-// behead records that a transfer without an entry here has a stored epoch without its first message: the queue
-// manager has lost it, or an earlier ledger has taken it (R35).
-func (s *reading) behead(id transfer.ID) {
+// markFirstMissing records that a transfer without an entry here has a stored epoch without its first message: the
+// queue manager has lost it, or an earlier ledger has taken it (R35).
+func (s *reading) markFirstMissing(id transfer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.beheaded) >= mostHeadless {
-		clear(s.beheaded)
+	if len(s.firstMissing) >= maxFirstMissing {
+		clear(s.firstMissing)
 	}
-	s.beheaded[id] = true
+	s.firstMissing[id] = true
 }
 
-// restore removes the record that a transfer is headless.
-func (s *reading) restore(id transfer.ID) {
+// unmarkFirstMissing removes that record.
+func (s *reading) unmarkFirstMissing(id transfer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.beheaded, id)
+	delete(s.firstMissing, id)
 }
 
-func (s *reading) headless(id transfer.ID) bool {
+func (s *reading) isFirstMissing(id transfer.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.beheaded[id]
+	return s.firstMissing[id]
 }
 
 // foreign counts the OPENs of a transfer that is stored elsewhere.
 func (s *reading) foreign(id transfer.ID) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.strange) >= mostHeadless {
-		clear(s.strange)
+	if len(s.otherStore) >= maxFirstMissing {
+		clear(s.otherStore)
 	}
-	s.strange[id]++
-	return s.strange[id]
+	s.otherStore[id]++
+	return s.otherStore[id]
 }

@@ -16,7 +16,7 @@ type stopped struct {
 
 func (c *stopped) Now() time.Time { return c.now }
 
-// A source is silent after 10 s without a message or a sign of life. While its other transfers send, a silent transfer
+// A source is silent after 10 s without a message or a keepalive. While its other transfers send, a silent transfer
 // has 45 s.
 func TestWhenASourceIsSilent(t *testing.T) {
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestWhenASourceIsSilent(t *testing.T) {
 				c.deed(i, now.now)
 			}
 			if c.another {
-				r.heard.hear("ALPHA", now.now)
+				r.heard.record("ALPHA", now.now)
 			}
 			i.due(now.now)
 		}
@@ -80,14 +80,14 @@ func TestArrivedIsOfAnEpoch(t *testing.T) {
 	b := newMailbox()
 	b.open()
 	b.allow(1 << 20)
-	b.chunk(parcel{m: make([]byte, 10), head: wire.Header{Epoch: 3, Seq: 9}}, 4096)
+	b.chunk(arrivedChunk{m: make([]byte, 10), head: wire.Header{Epoch: 3, Seq: 9}}, 4096)
 	if n := b.arrived(3); n != 9 {
 		t.Errorf("message %d of the epoch has arrived", n)
 	}
 	if n := b.arrived(4); n != 0 {
 		t.Errorf("message %d of another epoch has arrived", n)
 	}
-	b.chunk(parcel{m: make([]byte, 10), head: wire.Header{Epoch: 4, Seq: 2}}, 4096)
+	b.chunk(arrivedChunk{m: make([]byte, 10), head: wire.Header{Epoch: 4, Seq: 2}}, 4096)
 	if n := b.arrived(4); n != 2 {
 		t.Errorf("message %d of the next epoch has arrived", n)
 	}
@@ -98,15 +98,15 @@ func TestOneTransferLivesForAllOfItsSource(t *testing.T) {
 	r, id, _ := resting(t)
 	r.actors[id] = live(t, r, id)
 	now := r.cfg.Clock.Now()
-	if r.heard.speaks("ALPHA", now) {
+	if r.heard.isSending("ALPHA", now) {
 		t.Fatal("the source speaks before it has said a word")
 	}
 	r.Control(&wire.Message{Kind: wire.KindAlive, From: "OTHER", Transfer: id, Alive: &wire.Alive{Epoch: 1}})
-	if r.heard.speaks("ALPHA", now) || r.heard.speaks("OTHER", now) {
+	if r.heard.isSending("ALPHA", now) || r.heard.isSending("OTHER", now) {
 		t.Error("another agent speaks for the source, or by a transfer that is not its own")
 	}
 	r.Control(&wire.Message{Kind: wire.KindAlive, From: "ALPHA", Transfer: id, Alive: &wire.Alive{Epoch: 1}})
-	if !r.heard.speaks("ALPHA", now) {
+	if !r.heard.isSending("ALPHA", now) {
 		t.Error("the source is not heard")
 	}
 }

@@ -19,12 +19,12 @@ type waiter struct {
 type slots struct {
 	count int // most transfers that hold one at the same time
 
-	mu      sync.Mutex
-	live    map[transfer.ID]transfer.AgentName // holding a slot, with their sources
-	waiters []waiter
-	kept    map[transfer.ID]bool // waiting, with a partial file
-	suspect transfer.ID          // the transfer with a slot that was live at a crash and has made no progress since
-	accused []waiter             // transfers that come after the suspect
+	mu       sync.Mutex
+	live     map[transfer.ID]transfer.AgentName // holding a slot, with their sources
+	waiters  []waiter
+	kept     map[transfer.ID]bool // waiting, with a partial file
+	suspect  transfer.ID          // the transfer with a slot that was live at a crash and has made no progress since
+	suspects []waiter             // suspects that wait until suspect is cleared
 }
 
 func newSlots(count int) *slots {
@@ -59,7 +59,7 @@ func (s *slots) admit(w waiter) (place int, gave bool) {
 		return 0, true
 	case mine >= 0:
 		s.waiters[mine].asked = w.asked
-	case len(s.waiters) < maxActors && s.waitingOf(w.from) < maxOfSpeaker:
+	case len(s.waiters) < maxActors && s.waitingOf(w.from) < maxOfSource:
 		s.waiters = append(s.waiters, w)
 	}
 	return ahead + 1, false
@@ -72,12 +72,12 @@ func (s *slots) othersWait(now time.Time) bool {
 	return slices.ContainsFunc(s.waiters, func(w waiter) bool { return now.Sub(w.asked) < waiterExpiry })
 }
 
-// accuse lets one suspect run at a time, to find the transfer that crashes the agent (R3). The others are woken in
-// turn.
-func (s *slots) accuse(w waiter) bool {
+// admitSuspect lets one suspect run at a time, to find the transfer that crashes the agent (R3). The others are woken
+// one after the other.
+func (s *slots) admitSuspect(w waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accused = slices.DeleteFunc(s.accused, func(o waiter) bool { return o.id == w.id })
+	s.suspects = slices.DeleteFunc(s.suspects, func(o waiter) bool { return o.id == w.id })
 	if s.suspect.IsZero() {
 		s.suspect = w.id
 	}
@@ -86,51 +86,51 @@ func (s *slots) accuse(w waiter) bool {
 		return true
 	}
 
-	if len(s.accused) < maxActors {
-		s.accused = append(s.accused, w)
+	if len(s.suspects) < maxActors {
+		s.suspects = append(s.suspects, w)
 	}
 	return false
 }
 
-// acquit clears a transfer that has made progress without a crash. next is the accused transfer that is to ask again;
+// clearSuspect clears a transfer that has made progress without a crash. next is the suspect that is to ask again;
 // nil: none.
-func (s *slots) acquit(id transfer.ID) (next *waiter) {
+func (s *slots) clearSuspect(id transfer.ID) (next *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cleared(id)
+	return s.dropSuspect(id)
 }
 
-// cleared clears the suspect, if it is id, and returns the next accused transfer. s.mu is held.
-func (s *slots) cleared(id transfer.ID) (next *waiter) {
+// dropSuspect clears the suspect, if it is id, and returns the next suspect. s.mu is held.
+func (s *slots) dropSuspect(id transfer.ID) (next *waiter) {
 	if s.suspect != id {
 		return nil
 	}
 	s.suspect = transfer.ID{}
-	if len(s.accused) == 0 {
+	if len(s.suspects) == 0 {
 		return nil
 	}
-	w := s.accused[0]
-	s.accused = s.accused[1:]
+	w := s.suspects[0]
+	s.suspects = s.suspects[1:]
 	return &w
 }
 
-// release takes a slot back. next are the transfers that are to ask again: the next of the accused, and, if the
+// release takes a slot back. next are the transfers that are to ask again: the next suspect, and, if the
 // transfer had a slot, the first waiter.
 func (s *slots) release(id transfer.ID) (had bool, next [2]*waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, had = s.live[id]
 	delete(s.live, id)
-	next[0] = s.cleared(id)
+	next[0] = s.dropSuspect(id)
 	if had {
 		next[1] = s.first()
 	}
 	return had, next
 }
 
-// keep records whether a waiting transfer has a partial file. At most as many transfers as there are slots may have
-// one. Beyond that the youngest loses its partial files (R26).
-func (s *slots) keep(id transfer.ID, has bool) (youngest transfer.ID, givesWay bool) {
+// keepPartial records whether a waiting transfer has a partial file. At most as many transfers as there are slots may
+// have one. Beyond that the youngest loses its partial files (R26).
+func (s *slots) keepPartial(id transfer.ID, has bool) (youngest transfer.ID, givesWay bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !has {
@@ -154,35 +154,35 @@ func (s *slots) keep(id transfer.ID, has bool) (youngest transfer.ID, givesWay b
 	return youngest, true
 }
 
-// turns returns the turn number of each waiter: the least number comes first, and of equal ones the first waiter. A
-// transfer's number is how many slots its source has, plus how many of the source's transfers wait before it. next is
-// the number that one more transfer of from would have. s.mu is held.
-func (s *slots) turns(from transfer.AgentName) (turn []int, next int) {
+// ranks returns the rank of each waiter: the least number comes first, and of equal ones the first waiter. A
+// transfer's rank is how many slots its source has, plus how many of the source's transfers wait before it. next is
+// the rank that one more transfer of from would have. s.mu is held.
+func (s *slots) ranks(from transfer.AgentName) (ranks []int, next int) {
 	count := map[transfer.AgentName]int{}
 	for _, source := range s.live {
 		count[source]++
 	}
-	turn = make([]int, len(s.waiters))
+	ranks = make([]int, len(s.waiters))
 	for n, w := range s.waiters {
-		turn[n] = count[w.from]
+		ranks[n] = count[w.from]
 		count[w.from]++
 	}
-	return turn, count[from]
+	return ranks, count[from]
 }
 
 // ahead returns how many waiters come before the waiter at index mine, or before one more transfer of from if mine is
 // below 0. s.mu is held.
 func (s *slots) ahead(mine int, from transfer.AgentName) (ahead int) {
-	turn, its := s.turns(from)
+	ranks, its := s.ranks(from)
 	at := mine
 	if mine >= 0 {
-		its = turn[mine]
+		its = ranks[mine]
 	} else {
-		at = len(turn)
+		at = len(ranks)
 	}
 
-	for n := range turn {
-		if turn[n] < its || turn[n] == its && n < at {
+	for n := range ranks {
+		if ranks[n] < its || ranks[n] == its && n < at {
 			ahead++
 		}
 	}
@@ -194,8 +194,8 @@ func (s *slots) first() *waiter {
 	if len(s.waiters) == 0 {
 		return nil
 	}
-	turn, _ := s.turns("")
-	w := s.waiters[slices.Index(turn, slices.Min(turn))]
+	ranks, _ := s.ranks("")
+	w := s.waiters[slices.Index(ranks, slices.Min(ranks))]
 	return &w
 }
 

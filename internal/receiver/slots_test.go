@@ -58,33 +58,33 @@ func TestSlotsGoRound(t *testing.T) {
 func TestSlotsBoundTheQueue(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := newSlots(1)
-	for n := range maxOfSpeaker + 10 {
+	for n := range maxOfSource + 10 {
 		s.admit(waiter{slotID(n), "A", now})
 	}
-	if len(s.waiters) != maxOfSpeaker {
+	if len(s.waiters) != maxOfSource {
 		t.Errorf("%d transfers of A wait", len(s.waiters))
 	}
 	s.admit(waiter{slotID(5000), "B", now})
-	if len(s.waiters) != maxOfSpeaker+1 {
+	if len(s.waiters) != maxOfSource+1 {
 		t.Error("B cannot wait")
 	}
 }
 
 // Suspects run one at a time, each in its turn.
-func TestSuspectsTakeTurns(t *testing.T) {
+func TestSuspectsRunOneAtATime(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := newSlots(3)
 	of := func(n int) waiter { return waiter{slotID(n), "A", now} }
-	if !s.accuse(of(1)) || s.accuse(of(2)) || s.accuse(of(3)) || s.accuse(of(2)) || !s.accuse(of(1)) {
+	if !s.admitSuspect(of(1)) || s.admitSuspect(of(2)) || s.admitSuspect(of(3)) || s.admitSuspect(of(2)) || !s.admitSuspect(of(1)) {
 		t.Fatal("the suspects do not wait for the first")
 	}
-	if next := s.acquit(slotID(2)); next != nil {
-		t.Error("one that waits was acquitted")
+	if next := s.clearSuspect(slotID(2)); next != nil {
+		t.Error("one that waits was cleared")
 	}
-	if next := s.acquit(slotID(1)); next == nil || next.id != slotID(3) {
+	if next := s.clearSuspect(slotID(1)); next == nil || next.id != slotID(3) {
 		t.Errorf("the next suspect is %+v", next) // 2 has asked again after 3
 	}
-	if !s.accuse(of(3)) {
+	if !s.admitSuspect(of(3)) {
 		t.Error("the next suspect may not run")
 	}
 	if _, next := s.release(slotID(3)); next[0] == nil || next[0].id != slotID(2) {
@@ -96,18 +96,18 @@ func TestSuspectsTakeTurns(t *testing.T) {
 func TestTheYoungestPartialGivesWay(t *testing.T) {
 	s := newSlots(2)
 	for _, n := range []int{5, 3} {
-		if _, givesWay := s.keep(slotID(n), true); givesWay {
+		if _, givesWay := s.keepPartial(slotID(n), true); givesWay {
 			t.Fatal("there is room")
 		}
 	}
-	if gone, givesWay := s.keep(slotID(4), true); !givesWay || gone != slotID(5) {
+	if gone, givesWay := s.keepPartial(slotID(4), true); !givesWay || gone != slotID(5) {
 		t.Errorf("%v gives way", gone)
 	}
-	if gone, givesWay := s.keep(slotID(6), true); !givesWay || gone != slotID(6) {
+	if gone, givesWay := s.keepPartial(slotID(6), true); !givesWay || gone != slotID(6) {
 		t.Errorf("%v gives way for itself", gone)
 	}
-	s.keep(slotID(3), false)
-	if _, givesWay := s.keep(slotID(7), true); givesWay {
+	s.keepPartial(slotID(3), false)
+	if _, givesWay := s.keepPartial(slotID(7), true); givesWay {
 		t.Error("a place that is free again is not given")
 	}
 }

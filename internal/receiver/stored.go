@@ -61,17 +61,17 @@ type Taking struct {
 }
 
 const (
-	mostAhead    = 512             // most messages before their turn; more are a hole
-	mostMarks    = 4096            // taken messages that are tracked one by one
-	mostOwed     = 16384           // undelivered outcomes above which no more is taken
-	trimEvery    = time.Second     // at most
-	holeRepeat   = 2 * time.Second // time until RESYNC about a hole is repeated, doubling
-	holeRepeats  = time.Minute
-	mostHeadless = 4096
+	mostAhead       = 512             // most messages before their turn; more are a hole
+	mostMarks       = 4096            // taken messages that are tracked one by one
+	mostOwed        = 16384           // undelivered outcomes above which no more is taken
+	trimEvery       = time.Second     // at most
+	holeRepeat      = 2 * time.Second // time until RESYNC about a hole is repeated, doubling
+	holeRepeats     = time.Minute
+	maxFirstMissing = 4096
 )
 
-// A storedDelivery takes the messages of one transfer by stored delivery. It decides the verdict on each, and which ones
-// are needed no more.
+// A storedDelivery takes the messages of one transfer by stored delivery. It decides the verdict on each, and which
+// ones are needed no more.
 type storedDelivery struct {
 	r       *services
 	id      transfer.ID
@@ -93,7 +93,7 @@ type storedDelivery struct {
 // A conversation is the part of an incoming transfer that its stored delivery needs.
 type conversation interface {
 	// rest ends the in-flight work before an epoch begins; false: the transfer ends or waits instead.
-	rest() bool
+	settleInFlight() bool
 	// nextEpoch replaces the state of the epoch, and closeEpoch ends it.
 	nextEpoch()
 	closeEpoch()
@@ -142,9 +142,9 @@ func (s *storedDelivery) take(p *storedParcel) (Verdict, error) {
 	h := p.head
 	switch {
 	case s.entry.In == nil:
-		s.r.reading.behead(s.id)
-		if s.r.tombs.may(s.from) { // for a run after this one
-			if err := s.entry.Tomb.Behead(); err != nil {
+		s.r.reading.markFirstMissing(s.id)
+		if s.r.tombstones.may(s.from) { // for a run after this one
+			if err := s.entry.Tombstone.MarkFirstMessageMissing(); err != nil {
 				return Later, s.entry.Unwritable(err)
 			}
 		}
@@ -252,11 +252,11 @@ func (s *storedDelivery) verdict() (Verdict, error) {
 func (s *storedDelivery) holed(reason string) {
 	s.log.Info("RESYNC sent", "error", reason, "epoch", s.entry.In.Epoch, "sequence", s.ep.next)
 	if s.ep.Live {
-		if !s.in.rest() {
+		if !s.in.settleInFlight() {
 			return
 		}
 		s.in.closeEpoch()
-		s.r.keep(s.id, s.entry.Items.AnyPoint())
+		s.r.keepPartial(s.id, s.entry.Items.AnyPoint())
 	}
 	if err := s.entry.SetLive(false); err != nil {
 		s.log.Error("cannot write the ledger", "error", err)
@@ -313,7 +313,7 @@ func (s *storedDelivery) trim(now time.Time, ends bool) {
 	}
 
 	m := s.marks[n-1]
-	if err := s.entry.Took(m.seq); err != nil {
+	if err := s.entry.SetTaken(m.seq); err != nil {
 		s.log.Error("cannot write the ledger", "error", err)
 		return
 	}

@@ -24,7 +24,7 @@ func (s *storedDelivery) open(p *storedParcel) (Verdict, error) {
 	if v, err := s.mayEnter(o, true); err != nil {
 		return v, err
 	}
-	if s.entry.In != nil && !s.in.rest() {
+	if s.entry.In != nil && !s.in.settleInFlight() {
 		return s.atRest()
 	}
 
@@ -45,8 +45,8 @@ func (s *storedDelivery) mayEnter(o *wire.Open, slot bool) (Verdict, error) {
 		s.in.refuse(o.Nonce, err)
 		return Spent, err
 	}
-	if err := s.entry.Vet(o); err != nil {
-		if err == error(entry.ErrAnother) || s.entry.In != nil && s.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
+	if err := s.entry.CheckOpen(o); err != nil {
+		if err == error(entry.ErrContradiction) || s.entry.In != nil && s.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
 			s.r.cfg.Quiet.Dropped(string(s.from), "OPEN does not match its transfer", "transfer", s.id, "error", err)
 			return Spent, err
 		}
@@ -59,14 +59,14 @@ func (s *storedDelivery) mayEnter(o *wire.Open, slot bool) (Verdict, error) {
 		return refuse(transfer.Errorf(transfer.KindConflict, "the transfer is known here with another delivery"))
 	}
 	if s.entry.In != nil {
-		if err := s.adm.again(); err != nil {
+		if err := s.adm.recheck(); err != nil {
 			if transfer.KindOf(err).Waits() {
 				return Later, err
 			}
 			return refuse(err)
 		}
 	}
-	if err := s.adm.pardon(o); err != nil {
+	if err := s.adm.checkCrashes(o); err != nil {
 		return refuse(err)
 	}
 	if slot {
@@ -112,7 +112,7 @@ func (s *storedDelivery) enter(o *wire.Open, live bool) error {
 
 // skip records an epoch of the source that is not to be read. It reports false if the transfer ends or waits instead.
 func (s *storedDelivery) skip(o *wire.Open) bool {
-	if s.ep.Live && !s.in.rest() {
+	if s.ep.Live && !s.in.settleInFlight() {
 		return false
 	}
 	if err := s.enter(o, false); err != nil {
@@ -127,7 +127,7 @@ func (s *storedDelivery) begin(next uint64) {
 	if s.ep.account == nil {
 		s.ep.account = s.r.cfg.Pool.Open(flow.RunAhead(s.entry.In.Settings))
 	}
-	s.r.keep(s.id, false)
+	s.r.keepPartial(s.id, false)
 	s.ep.account.NewEpoch()
 	s.ep.account.Settle()
 	s.box.shut() // to messages that come by another lane
@@ -145,7 +145,7 @@ func (s *storedDelivery) accept(o *wire.Open) {
 
 // resume reads the epoch of the ledger again.
 func (s *storedDelivery) resume() (Verdict, error) {
-	if err := s.adm.again(); err != nil {
+	if err := s.adm.recheck(); err != nil {
 		return Later, err
 	}
 	if s.entry.In.Crashes >= maxCrashes {
@@ -154,7 +154,7 @@ func (s *storedDelivery) resume() (Verdict, error) {
 	if reason, _ := s.in.mustWait(); reason != nil {
 		return Later, reason
 	}
-	if !s.in.rest() {
+	if !s.in.settleInFlight() {
 		return s.atRest()
 	}
 	if err := s.entry.SetLive(true); err != nil {
@@ -189,7 +189,7 @@ func (s *storedDelivery) refuseUnknown(o *wire.Open) bool {
 	case err != nil:
 		s.r.send(s.from, busy(o, s.id, err))
 	case !all:
-		s.in.refuse(o.Nonce, s.errHeadless())
+		s.in.refuse(o.Nonce, s.errFirstMissing())
 	}
 	return !all
 }
@@ -197,11 +197,11 @@ func (s *storedDelivery) refuseUnknown(o *wire.Open) bool {
 // mayBegin refuses a transfer without an entry here, if another ledger may have taken some of it: the first message of
 // its epoch was missing before, or the source has stored earlier epochs.
 func (s *storedDelivery) mayBegin(o *wire.Open) error {
-	headless, err := s.entry.Tomb.Headless()
+	missing, err := s.entry.Tombstone.FirstMessageMissing()
 	if err != nil {
 		return s.entry.Unwritable(err)
 	}
-	if !headless && (o.Stored.Epoch == 1 || o.Stored.Ledger == "") {
+	if !missing && (o.Stored.Epoch == 1 || o.Stored.Ledger == "") {
 		return nil
 	}
 	all, err := s.all(o)
@@ -209,12 +209,12 @@ func (s *storedDelivery) mayBegin(o *wire.Open) error {
 	case err != nil:
 		return err
 	case !all:
-		return s.errHeadless()
-	case !headless:
+		return s.errFirstMissing()
+	case !missing:
 		return nil
 	}
-	s.r.reading.restore(s.id)
-	if err := s.entry.Tomb.Restore(); err != nil {
+	s.r.reading.unmarkFirstMissing(s.id)
+	if err := s.entry.Tombstone.UnmarkFirstMessageMissing(); err != nil {
 		return s.entry.Unwritable(err)
 	}
 	return nil
@@ -222,7 +222,7 @@ func (s *storedDelivery) mayBegin(o *wire.Open) error {
 
 // headGone handles a new epoch that lacks its OPEN.
 func (s *storedDelivery) headGone(p *storedParcel) (Verdict, error) {
-	if s.ep.Live && !s.in.rest() {
+	if s.ep.Live && !s.in.settleInFlight() {
 		return s.atRest()
 	}
 	o := &wire.Open{Nonce: s.entry.In.Nonce, Request: s.entry.In.Request, Stored: &wire.StoredState{Epoch: p.Epoch}}
@@ -233,15 +233,15 @@ func (s *storedDelivery) headGone(p *storedParcel) (Verdict, error) {
 	return s.verdict()
 }
 
-// asked answers an OPEN of a stored transfer that has come by REPLY. The answer is the status of the epoch that the OPEN
-// names.
+// asked answers an OPEN of a stored transfer that has come by REPLY. The answer is the status of the epoch that the
+// OPEN names.
 func (s *storedDelivery) asked(o *wire.Open) {
 	if s.r.cfg.Store == nil {
 		s.in.refuse(o.Nonce, transfer.Errorf(transfer.KindNotBuilt, "%s takes nothing by stored delivery", s.r.cfg.Agent))
 		return
 	}
 	switch {
-	case s.entry.In == nil && s.r.reading.headless(s.id) && s.refuseUnknown(o):
+	case s.entry.In == nil && s.r.reading.isFirstMissing(s.id) && s.refuseUnknown(o):
 		return
 	case s.foreign(o): // or the store was made anew
 		s.look(o)
@@ -324,8 +324,8 @@ func (s *storedDelivery) elsewhere(o *wire.Open) bool {
 	return true
 }
 
-// nothingThere handles an OPEN of an epoch with no message in the store: the messages that the source stored and that have not come are
-// lost.
+// nothingThere handles an OPEN of an epoch with no message in the store: the messages that the source stored and that
+// have not come are lost.
 func (s *storedDelivery) nothingThere(o *wire.Open) {
 	if s.elsewhere(o) {
 		return
@@ -366,7 +366,7 @@ func (s *storedDelivery) nothingThere(o *wire.Open) {
 	}
 }
 
-// errHeadless refuses a transfer that an earlier ledger has partly taken.
-func (s *storedDelivery) errHeadless() *transfer.Error {
+// errFirstMissing refuses a transfer that an earlier ledger has partly taken.
+func (s *storedDelivery) errFirstMissing() *transfer.Error {
 	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of the data stored for it has been taken", s.r.cfg.Agent)
 }

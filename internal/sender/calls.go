@@ -19,36 +19,36 @@ type Programs interface {
 // A driver moves a transfer on when the work of its present state cannot.
 type driver interface {
 	// wait and waitFor move to Waiting, until the next attempt. waitSettling waits without a state of its own.
-	wait(reason *transfer.Error, place int) (*Verdict, error)
-	waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error)
-	waitSettling(reason *transfer.Error) (*Verdict, error)
+	wait(reason *transfer.Error, place int) (*DriveResult, error)
+	waitFor(reason *transfer.Error, place int, retry time.Duration) (*DriveResult, error)
+	waitSettling(reason *transfer.Error) (*DriveResult, error)
 	// giveUp, fail and refused end the transfer. pumpFailed ends it, or waits.
-	giveUp(why *transfer.Error) (*Verdict, error)
-	fail(e *transfer.Error) (*Verdict, error)
-	refused(e *transfer.Error) (*Verdict, error)
-	pumpFailed(err error) (*Verdict, error)
-	beginCancel() (*Verdict, error)
+	giveUp(why *transfer.Error) (*DriveResult, error)
+	fail(e *transfer.Error) (*DriveResult, error)
+	refused(e *transfer.Error) (*DriveResult, error)
+	pumpFailed(err error) (*DriveResult, error)
+	beginCancel() (*DriveResult, error)
 	// stopReading closes the open files, and Dispose removes all traces of a transfer that is over.
 	stopReading()
 	Dispose()
 }
 
-// A calling checks the triggers of a transfer, and runs its programs.
-type calling struct {
+// A programRunner checks the triggers of a transfer, and runs its programs.
+type programRunner struct {
 	parts
 	next driver
 }
 
 // prepare runs the steps before the destination is asked: it checks the triggers, once, and runs the pre-source
 // program. ready is false if the transfer ends, waits or stops.
-func (o *calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error) {
+func (o *programRunner) prepare(ctx context.Context) (ready bool, v *DriveResult, err error) {
 	rec := o.rec.read()
 	q := &rec.Request
 	if rec.Programs.Ready || rec.Dest != "" || len(q.Triggers) == 0 && q.Programs.At(transfer.PreSource) == nil {
 		return true, nil, nil
 	}
 	if !rec.Programs.Met && len(q.Triggers) > 0 {
-		unmet, err := unmet(o.cfg.Place, q)
+		unmet, err := unmetTrigger(o.cfg.Place, q)
 		switch {
 		case transfer.KindOf(err).Waits():
 			v, err = o.waitOrGiveUp(transfer.AsError(err))
@@ -92,15 +92,15 @@ func (o *calling) prepare(ctx context.Context) (ready bool, v *Verdict, err erro
 }
 
 // waitOrGiveUp waits, or gives up once the recovery time-out is over.
-func (o *calling) waitOrGiveUp(reason *transfer.Error) (*Verdict, error) {
+func (o *programRunner) waitOrGiveUp(reason *transfer.Error) (*DriveResult, error) {
 	if o.rec.overdue() {
 		return o.next.giveUp(reason)
 	}
 	return o.next.wait(reason, 0)
 }
 
-// unmet returns the first trigger that is not met; nil: all are.
-func unmet(from place.Source, q *transfer.Request) (*transfer.Error, error) {
+// unmetTrigger returns the first trigger that is not met; nil: all are.
+func unmetTrigger(from place.Source, q *transfer.Request) (*transfer.Error, error) {
 	examiner, ok := from.(place.Examiner)
 	if !ok {
 		return nil, transfer.Errorf(transfer.KindUsage, "%s cannot look whether a file is there; it has no triggers", q.Source)
@@ -124,7 +124,7 @@ func unmet(from place.Source, q *transfer.Request) (*transfer.Error, error) {
 
 // runProgram runs a program, if there is one, and waits for it. The recovery time-out does not count while it runs. If
 // the transfer is cancelled before its destination was asked, the program is killed.
-func (o *calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure *transfer.Error, err error) {
+func (o *programRunner) runProgram(ctx context.Context, at transfer.CallPoint) (failure *transfer.Error, err error) {
 	rec := o.rec.read()
 	c := &transfer.Call{At: at, Request: &rec.Request, Principal: rec.Principal, State: endingOf(rec), Counts: rec.Progress.Counts}
 	if c.Program() == nil {
@@ -155,7 +155,7 @@ func (o *calling) runProgram(ctx context.Context, at transfer.CallPoint) (failur
 		}
 		select {
 		case <-done:
-			o.rec.held(o.cfg.Clock.Now().Sub(start))
+			o.rec.extendDeadline(o.cfg.Clock.Now().Sub(start))
 			return failure, err
 		case <-o.driver:
 		}
@@ -163,7 +163,7 @@ func (o *calling) runProgram(ctx context.Context, at transfer.CallPoint) (failur
 }
 
 // finish runs the post-source program and ends the transfer.
-func (o *calling) finish(ctx context.Context) (*Verdict, error) {
+func (o *programRunner) finish(ctx context.Context) (*DriveResult, error) {
 	failure, err := o.runProgram(ctx, transfer.PostSource)
 	if ctx.Err() != nil && err != nil {
 		return nil, nil
@@ -185,7 +185,7 @@ func (o *calling) finish(ctx context.Context) (*Verdict, error) {
 		return o.rec.end(t, rec, failureOf(rec))
 	}, endingOf(&rec))
 	failpoint.Hit("sender.after_settled")
-	return &Verdict{Final: true}, err
+	return &DriveResult{Final: true}, err
 }
 
 // programRuns records that the destination runs a program of the transfer: meanwhile the recovery time-out does not

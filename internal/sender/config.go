@@ -43,24 +43,24 @@ type Lanes interface {
 
 // Config is the configuration of an agent's outgoing transfers.
 type Config struct {
-	Agent    transfer.AgentName
-	Beside   transfer.AgentName // another agent with the same roots on this host; may be empty
-	Ledger   *ledger.Ledger
-	Place    place.Source
-	Link     Link
-	Lanes    Lanes
-	Store    Store                // of the queue manager; nil: there is no stored delivery
-	Lines    *flow.Lines          // links to the destinations; nil: each epoch has its own
-	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
-	Memory   *wire.Memory         // of chunk messages; may be nil
-	Note     func(*ledger.Tx, audit.Record) error
-	Progress func(*transfer.Progress) // live figures, at most one a second and at every move
-	Changed  func(*Outgoing)          // outcomes have moved a transfer on, also one without a driver
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Throttle *Throttle         // bounds the bytes sent in a second; nil: no bound
-	Settings transfer.Settings // for settings that a request leaves open
-	MaxChunk int               // largest chunk that the queue manager carries from here
+	Agent       transfer.AgentName
+	Beside      transfer.AgentName // another agent with the same roots on this host; may be empty
+	Ledger      *ledger.Ledger
+	Place       place.Source
+	Link        Link
+	Lanes       Lanes
+	Store       Store                // of the queue manager; nil: there is no stored delivery
+	Controllers *flow.Controllers    // links to the destinations; nil: each epoch has its own
+	Delay       func() time.Duration // of a control message and its answer at present; nil: negligible
+	Memory      *wire.Memory         // of chunk messages; may be nil
+	Note        func(*ledger.Tx, audit.Record) error
+	Progress    func(*transfer.Progress) // live figures, at most one a second and at every move
+	Changed     func(*Outgoing)          // outcomes have moved a transfer on, also one without a driver
+	Clock       clock.Clock
+	Log         *slog.Logger
+	Throttle    *Throttle         // bounds the bytes sent in a second; nil: no bound
+	Settings    transfer.Settings // for settings that a request leaves open
+	MaxChunk    int               // largest chunk that the queue manager carries from here
 	// MaxTargets is the number of bytes of targets after which an OPEN has no more of them; 0: 32 KiB. On a slow link
 	// no OPEN must take long.
 	MaxTargets int
@@ -90,7 +90,8 @@ func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) 
 	return c.walks().CheckItself(q, items)
 }
 
-// TooMuch returns an error for a walk that finds more items, more files, or more bytes in them, than the request allows.
+// TooMuch returns an error for a walk that finds more items, more files, or more bytes in them, than the request
+// allows.
 func TooMuch(q *transfer.Request, items, files, bytes int64) error {
 	return walk.TooMuch(q, items, files, bytes)
 }

@@ -13,27 +13,27 @@ import (
 )
 
 // wait moves to Waiting, until the next attempt.
-func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
+func (o *Outgoing) wait(reason *transfer.Error, place int) (*DriveResult, error) {
 	return o.waitFor(reason, place, waitRetry)
 }
 
 // waitFor is wait with a retry time from the caller.
-func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error) {
+func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*DriveResult, error) {
 	if o.cfg.walks().Scarce() { // files that can be opened again are closed
 		o.stopReading()
-		o.items.Rest()
+		o.items.Suspend()
 	}
-	o.live.waits(place, o.cfg.Clock.Now().Add(retry))
+	o.live.setWaiting(place, o.cfg.Clock.Now().Add(retry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Progress.Reason = reason
 		return nil
 	}, transfer.Waiting)
-	return &Verdict{Reason: reason, Retry: retry}, err
+	return &DriveResult{Reason: reason, Retry: retry}, err
 }
 
 // giveUp fails the transfer because the recovery time-out is over, and tells the destination: undecided items are
 // unknown from here.
-func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
+func (o *Outgoing) giveUp(why *transfer.Error) (*DriveResult, error) {
 	rec := o.rec.read()
 	e := transfer.Errorf(transfer.KindRecovery, "the recovery time-out of %s is over", rec.Request.RecoveryTimeout())
 	if why != nil {
@@ -49,7 +49,7 @@ func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 
 // withdraw ends the transfer as FAILED, then tells the destination. In the opposite order, a crash between the two
 // would leave a transfer that continues here and has ended at the destination.
-func withdraw(o *Outgoing, e *transfer.Error) (*Verdict, error) {
+func withdraw(o *Outgoing, e *transfer.Error) (*DriveResult, error) {
 	v, err := o.fail(e)
 	if err == nil {
 		o.peer.tell(cancel(o.rec.read()))
@@ -58,11 +58,11 @@ func withdraw(o *Outgoing, e *transfer.Error) (*Verdict, error) {
 }
 
 // fail ends the transfer as FAILED with the error's code. Arrived items stay, and the counts include them.
-func (o *Outgoing) fail(e *transfer.Error) (*Verdict, error) {
+func (o *Outgoing) fail(e *transfer.Error) (*DriveResult, error) {
 	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		return o.rec.end(t, rec, e)
 	}, transfer.Failed)
-	return &Verdict{Final: true}, err
+	return &DriveResult{Final: true}, err
 }
 
 // NeedsDestination reports whether a transfer without a driver can go on only when its destination is there. With stored
@@ -83,7 +83,7 @@ func (o *Outgoing) MarkUnreachable() (ended bool, retry time.Duration, err error
 	if o.stored() {
 		reason, over, retry = o.store.awaited(nil), old, o.store.askAgain()
 	}
-	o.live.waits(0, o.cfg.Clock.Now().Add(retry))
+	o.live.setWaiting(0, o.cfg.Clock.Now().Add(retry))
 	if o.rec.overdue() {
 		if state == transfer.Accepted {
 			if _, err := o.step(context.Background()); err != nil {
@@ -114,7 +114,7 @@ func (o *Outgoing) MarkUnreachable() (ended bool, retry time.Duration, err error
 // stopReading stops the walk, and closes the open files.
 func (o *Outgoing) stopReading() {
 	o.items.Stop()
-	o.kept.close()
+	o.pumpState.close()
 }
 
 // Dispose closes all open files. It removes the item journal of a transfer that is over.

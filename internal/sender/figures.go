@@ -72,8 +72,8 @@ func (f *figures) due(now time.Time, forced bool) bool {
 	return true
 }
 
-// ends reports whether the end has yet to be shown; then it counts as shown.
-func (f *figures) ends() bool {
+// showEnd reports whether the end has yet to be shown; then it counts as shown.
+func (f *figures) showEnd() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.ended
@@ -106,22 +106,22 @@ func (f *figures) count(item uint64, offset, n int64) {
 	f.high[item] = max(high, offset+n)
 }
 
-// wired counts the bytes of a chunk message that goes to the lane.
-func (f *figures) wired(n int) {
+// countMessage counts the bytes of a chunk message that goes to the lane.
+func (f *figures) countMessage(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wire += int64(n)
 }
 
-// reads records the file that is being read.
-func (f *figures) reads(path transfer.Path) {
+// setCurrent records the file that is being read.
+func (f *figures) setCurrent(path transfer.Path) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.current = path
 }
 
-// waits records the place in the destination's queue, 0 being none, and the next attempt.
-func (f *figures) waits(place int, next time.Time) {
+// setWaiting records the place in the destination's queue, 0 being none, and the next attempt.
+func (f *figures) setWaiting(place int, next time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.place, f.nextTry = place, next
@@ -134,8 +134,8 @@ func (f *figures) accepted() {
 	f.place, f.nextTry, f.lane, f.why = 0, time.Time{}, "", ""
 }
 
-// travels records the lane of the epoch, and returns the lane of the epoch before since ACCEPT.
-func (f *figures) travels(lane, why string) (before string) {
+// setLane records the lane of the epoch, and returns the lane of the epoch before since ACCEPT.
+func (f *figures) setLane(lane, why string) (before string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before = f.lane
@@ -186,9 +186,9 @@ func (f *figures) broke() int {
 	return f.breaks
 }
 
-// cannotBe checks an ACK against the sent bytes: bytes reports that it counts more bytes than were sent, past that its
+// checkAck checks an ACK against the sent bytes: bytes reports that it counts more bytes than were sent, past that its
 // safe point lies beyond them.
-func (f *figures) cannotBe(a *wire.Ack) (bytes, past bool) {
+func (f *figures) checkAck(a *wire.Ack) (bytes, past bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ordered {

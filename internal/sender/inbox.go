@@ -20,10 +20,10 @@ const mostMessages = 256
 
 // An inbox keeps the unread messages of the destination. It is safe for concurrent use.
 type inbox struct {
-	mu       sync.Mutex
-	messages []*wire.Message
-	run      string // the run of the destination that accepted the last epoch
-	nudged   bool   // the destination has started again
+	mu        sync.Mutex
+	messages  []*wire.Message
+	run       string // the run of the destination that accepted the last epoch
+	restarted bool   // the destination has started again
 }
 
 // deliver keeps a message, if there is room.
@@ -50,12 +50,12 @@ func (b *inbox) take() *wire.Message {
 	return m
 }
 
-// nudge records that the destination has started again. It reports false if that very run has accepted the epoch.
-func (b *inbox) nudge(run string) bool {
+// noteRestart records that the destination has started again. It reports false if that very run has accepted the epoch.
+func (b *inbox) noteRestart(run string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := run != "" && b.run == run
-	b.nudged = b.nudged || !known
+	b.restarted = b.restarted || !known
 	return !known
 }
 
@@ -63,14 +63,14 @@ func (b *inbox) nudge(run string) bool {
 func (b *inbox) accepted(run string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.run, b.nudged = run, false
+	b.run, b.restarted = run, false
 }
 
-// takeNudge reports, once, whether the destination has started again.
-func (b *inbox) takeNudge() bool {
+// takeRestart reports, once, whether the destination has started again.
+func (b *inbox) takeRestart() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := b.nudged
-	b.nudged = false
+	n := b.restarted
+	b.restarted = false
 	return n
 }

@@ -12,13 +12,13 @@ import (
 )
 
 // negotiate repeats OPEN until it is answered. Without an answer the transfer waits.
-func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
+func (o *Outgoing) negotiate(ctx context.Context) (*DriveResult, error) {
 	failpoint.Hit("sender.before_open")
 	rec := o.rec.read()
-	a, goes := o.cfg.walks().Reader(rec), walk.Course{}
+	a, goes := o.cfg.walks().Reader(rec), walk.CommonDest{}
 	if rec.Dest == "" {
 		var err error
-		if goes, err = o.cfg.walks().Course(a); err != nil {
+		if goes, err = o.cfg.walks().CommonDest(a); err != nil {
 			return nil, err
 		}
 	}
@@ -55,7 +55,7 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 		if o.rec.cancelled() {
 			return o.beginCancel()
 		}
-		if o.in.takeNudge() {
+		if o.in.takeRestart() {
 			timer.Reset(0)
 		}
 		select {
@@ -63,12 +63,12 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 			if pause > repeatFirst && o.rec.overdue() { // after its first attempts
 				return o.giveUp(rec.Progress.Reason)
 			}
-			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*o.peer.slack(unsent) {
+			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*o.peer.extraWait(unsent) {
 				return o.wait(o.silence(unsent), 0)
 			}
 			unsent = o.peer.tell(open)
 			failpoint.Hit("sender.after_open")
-			timer.Reset(pause + o.peer.slack(unsent))
+			timer.Reset(pause + o.peer.extraWait(unsent))
 			pause = min(2*pause, repeatMost)
 		case <-o.driver:
 		case <-ctx.Done():
@@ -95,7 +95,7 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 
 // openMessage returns the OPEN of the present nonce. Until the destination has accepted it, it names all targets except
 // those that were resolved since the last OPEN.
-func (o *Outgoing) openMessage(rec *ledger.Source, a *walk.Reader, goes walk.Course) (*wire.Message, error) {
+func (o *Outgoing) openMessage(rec *ledger.Source, a *walk.Reader, goes walk.CommonDest) (*wire.Message, error) {
 	q := rec.Request
 	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, Epoch: rec.Epoch, MaxChunk: o.cfg.MaxChunk,
 		Pardon: rec.Pardon, Recorded: rec.Decided.Count(), Principal: rec.Principal, Direct: o.offer(&q)}
@@ -130,23 +130,23 @@ func (o *Outgoing) offer(q *transfer.Request) *wire.Direct {
 }
 
 // answered takes a message while OPEN is unanswered; done ends the negotiation.
-func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message) (done bool, v *Verdict, err error) {
+func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message) (done bool, v *DriveResult, err error) {
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce == rec.Nonce && m.Accept.Epoch > rec.Epoch:
 		if m.Accept.Epoch-rec.Epoch > maxMissed {
-			o.peer.doubt("an ACCEPT of an epoch that is too far ahead")
+			o.peer.logImpossible("an ACCEPT of an epoch that is too far ahead")
 			return false, nil, nil
 		}
 		if said := m.Accept; rec.Dest == "" && (!walk.ResolvedAs(open.Targets, said.Resolved) || open.Targets != nil && (open.Targets.More || len(said.Resolved) < len(open.Targets.List)) ||
 			!open.Request.Dest.IsZero() && said.Resolution.Base == "") {
-			o.peer.doubt("an ACCEPT of other destinations than were asked for")
+			o.peer.logImpossible("an ACCEPT of other destinations than were asked for")
 			return false, nil, nil
 		}
 		v, err = o.accepted(m.Accept)
 		return true, v, err
 	case m.Kind == wire.KindResolved && m.Resolved.Nonce == rec.Nonce && open.Targets != nil && m.Resolved.After == open.Targets.After:
 		if len(m.Resolved.List) > 0 && !walk.ResolvedAs(open.Targets, m.Resolved.List) {
-			o.peer.doubt("a RESOLVED of other destinations than were asked for")
+			o.peer.logImpossible("a RESOLVED of other destinations than were asked for")
 			return false, nil, nil
 		}
 		err = o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
@@ -180,13 +180,13 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 
 // refused ends the transfer. After the loss of a ledger, undecided items are unknown and never offered again under this
 // ID (R35).
-func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
+func (o *Outgoing) refused(e *transfer.Error) (*DriveResult, error) {
 	if e.Kind == transfer.KindParked {
 		err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 			rec.Progress.Reason = e
 			return o.cfg.Note(t, noteOf(rec, audit.Parked, func(a *audit.Record) { a.Error, a.State = e, rec.State }))
 		}, transfer.Parked)
-		return &Verdict{Reason: e}, err
+		return &DriveResult{Reason: e}, err
 	}
 	if e.Kind == transfer.KindLost {
 		e.Hint = "look at the destination, then submit the missing files as a new transfer"
@@ -194,8 +194,8 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 	return o.fail(e)
 }
 
-// accepted begins the epoch of an ACCEPT. A Verdict gives the reason why the epoch is not begun.
-func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
+// accepted begins the epoch of an ACCEPT. A DriveResult gives the reason why the epoch is not begun.
+func (o *Outgoing) accepted(a *wire.Accept) (*DriveResult, error) {
 	v, err := o.beginEpoch(a, func(t *ledger.Tx, rec *ledger.Source) error {
 		first := rec.Dest == ""
 		rec.Dest = a.Dest
@@ -215,8 +215,8 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 }
 
 // beginEpoch records the epoch of an ACCEPT and begins the walk at the first time. change completes the ledger entry. A
-// Verdict gives the reason why the epoch is not begun.
-func (o *Outgoing) beginEpoch(a *wire.Accept, change func(t *ledger.Tx, rec *ledger.Source) error) (*Verdict, error) {
+// DriveResult gives the reason why the epoch is not begun.
+func (o *Outgoing) beginEpoch(a *wire.Accept, change func(t *ledger.Tx, rec *ledger.Source) error) (*DriveResult, error) {
 	if err := o.items.Open(o.rec.read(), a.Resume.End()); err != nil { // for example a damaged one
 		return o.pumpFailed(err)
 	}
@@ -256,7 +256,7 @@ func (o *Outgoing) beginEpoch(a *wire.Accept, change func(t *ledger.Tx, rec *led
 
 // beginCancel withdraws the transfer. A destination that never accepted has nothing to take back; it gets one CANCEL,
 // in case its answer was lost.
-func (o *Outgoing) beginCancel() (*Verdict, error) {
+func (o *Outgoing) beginCancel() (*DriveResult, error) {
 	o.store.leave()
 	rec := o.rec.read()
 	if o.store.endsAtOnce(rec) {
@@ -267,7 +267,7 @@ func (o *Outgoing) beginCancel() (*Verdict, error) {
 	}
 	return nil, o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Cancel = true
-		standStill(rec, o.cfg.Clock.Now())
+		setNoProgress(rec, o.cfg.Clock.Now())
 		return nil
 	}, transfer.Cancelling)
 }
@@ -286,17 +286,17 @@ func (o *Outgoing) CancelNow() (bool, error) {
 	return err == nil, err
 }
 
-func (o *Outgoing) endCancelled() (*Verdict, error) {
+func (o *Outgoing) endCancelled() (*DriveResult, error) {
 	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		return o.rec.end(t, rec, transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled"))
 	}, transfer.Cancelled)
 	failpoint.Hit("sender.after_cancelled")
-	return &Verdict{Final: true}, err
+	return &DriveResult{Final: true}, err
 }
 
 // cancelling repeats CANCEL until the destination has answered or the deadline
 // has passed.
-func (o *Outgoing) cancelling(ctx context.Context) (*Verdict, error) {
+func (o *Outgoing) cancelling(ctx context.Context) (*DriveResult, error) {
 	failpoint.Hit("sender.cancelling")
 	rec := o.rec.read()
 	message := cancel(rec)

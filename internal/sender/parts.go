@@ -22,7 +22,7 @@ type parts struct {
 	rec   *record
 	live  *figures
 	items *walk.List
-	sent  *sent
+	sent  *sentItems
 	shown *display
 
 	driver wakeup // the driver must look again
@@ -69,9 +69,9 @@ func (p *peer) tell(m *wire.Message) error {
 	return err
 }
 
-// slack returns how much longer than on a fast link the answer to OPEN may take at present; 0 if OPEN did not leave
+// extraWait returns how much longer than on a fast link the answer to OPEN may take at present; 0 if OPEN did not leave
 // this host.
-func (p *peer) slack(unsent error) time.Duration {
+func (p *peer) extraWait(unsent error) time.Duration {
 	if unsent != nil || p.cfg.Delay == nil {
 		return 0
 	}
@@ -87,8 +87,8 @@ func (p *peer) sent(m *wire.Message) bool {
 	return false
 }
 
-// doubt records that an impossible message of the destination was dropped, with the reason.
-func (p *peer) doubt(why string) { p.cfg.Quiet.Dropped(string(p.is), why, "transfer", p.id) }
+// logImpossible records that an impossible message of the destination was dropped, with the reason.
+func (p *peer) logImpossible(why string) { p.cfg.Quiet.Dropped(string(p.is), why, "transfer", p.id) }
 
 // A display has the status of a transfer, and publishes it.
 type display struct {
@@ -116,7 +116,7 @@ func (d *display) show(forced bool) {
 	if !d.live.due(d.cfg.Clock.Now(), forced) {
 		return
 	}
-	if now := d.status(); !now.State.Final() || d.live.ends() {
+	if now := d.status(); !now.State.Final() || d.live.showEnd() {
 		d.cfg.Progress(now)
 	}
 }

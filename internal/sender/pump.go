@@ -21,20 +21,20 @@ const maxTries = 3
 type pump struct {
 	parts
 	out    *stream
-	left   *carryover
+	state  *pumpState
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
 
-	accept   *wire.Accept
-	resume   map[uint64]transfer.Point
-	squeezer squeezer
-	sources  place.Files
-	summing  []*reading // files that were sent without their digests
-	again    []resend   // files that are to be sent again
-	asked    *walk.Reader
-	task     walk.Task       // of the item that is being sent
-	none     *transfer.Error // why no file of a set is sent; nil: they are sent, or it is no set
+	accept     *wire.Accept
+	resume     map[uint64]transfer.Point
+	compressor compressor
+	sources    place.Files
+	summing    []*reading // files that were sent without their digests
+	again      []resend   // files that are to be sent again
+	asked      *walk.Reader
+	task       walk.Task       // of the item that is being sent
+	none       *transfer.Error // why no file of a set is sent; nil: they are sent, or it is no set
 }
 
 // A laneError reports that messages may have been lost.
@@ -91,7 +91,7 @@ func (p *pump) run(resume transfer.Resume) error {
 	}
 	defer p.sources.Close()
 
-	if err := p.out.sign(); err != nil {
+	if err := p.out.sendEmpty(); err != nil {
 		return err
 	}
 
@@ -104,7 +104,7 @@ func (p *pump) run(resume transfer.Resume) error {
 	}
 
 	p.forgetDecided()
-	defer p.letGo()
+	defer p.keepUnsummed()
 	c := journal.Cursor(resume.Decided.Below())
 	if err := p.all(c, resume.Decided); err != nil {
 		return err
@@ -194,20 +194,20 @@ func (p *pump) next(n uint64, it transfer.Item) error {
 
 // forgetDecided closes the files of an earlier epoch that are decided by now.
 func (p *pump) forgetDecided() {
-	for n, r := range p.left.files {
+	for n, r := range p.state.files {
 		if p.rec.decided(n) {
 			r.close()
-			delete(p.left.files, n)
+			delete(p.state.files, n)
 		}
 	}
 }
 
-// letGo keeps sent files without a digest for the next epoch.
-func (p *pump) letGo() {
+// keepUnsummed keeps sent files without a digest for the next epoch.
+func (p *pump) keepUnsummed() {
 	for _, r := range p.summing {
 		switch {
-		case r.lasting():
-			p.left.files[r.item] = r
+		case r.keepsOpen():
+			p.state.files[r.item] = r
 		case r.sum != nil:
 			r.sum.Stop()
 		}
@@ -314,13 +314,13 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 func (p *pump) resend(r resend) error {
 	err := r.err
 	delete(p.resume, r.item)
-	p.left.tries[r.item]++
-	p.log.Warn("resending file from offset 0", "path", r.it.Source, "try", p.left.tries[r.item], "error", err)
-	if p.left.tries[r.item] < maxTries {
+	p.state.tries[r.item]++
+	p.log.Warn("resending file from offset 0", "path", r.it.Source, "try", p.state.tries[r.item], "error", err)
+	if p.state.tries[r.item] < maxTries {
 		return p.item(r.item, r.it)
 	}
 
-	delete(p.left.tries, r.item)
+	delete(p.state.tries, r.item)
 	var e *transfer.Error
 	switch {
 	case errors.Is(err, errDamaged):
@@ -335,7 +335,7 @@ func (p *pump) resend(r resend) error {
 }
 
 // await blocks until ok returns true. It first sends the contents of the builder. It sends digests as they become
-// ready, and now and then an empty message as a sign of life. After ok has returned true, it is not called again.
+// ready, and now and then an empty message as a keepalive. After ok has returned true, it is not called again.
 func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 	for is := false; ; {
 		if err := p.out.ctx.Err(); err != nil || is || ok() {

@@ -47,30 +47,30 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 		return p.fail(n, it, transfer.AsError(err))
 	}
 
-	p.live.reads(it.Source)
+	p.live.setCurrent(it.Source)
 	ended, err := p.stream(r, offset)
 	switch {
 	case ended:
 		p.summing = append(p.summing, r)
-		if !r.lasting() {
+		if !r.keepsOpen() {
 			r.src.Close()
 		}
 		return p.putSums()
 	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits() && !r.streams():
 		r.close() // also on a wait: the handle may be the cause
 	default:
-		p.left.files[n] = r // the epoch is over; the next one may resume here
+		p.state.files[n] = r // the epoch is over; the next one may resume here
 	}
 	return err
 }
 
-// lastingFrom is the size in bytes from which a file stays open until its digest is sent, so that a new epoch need not
+// keepOpenFrom is the size in bytes from which a file stays open until its digest is sent, so that a new epoch need not
 // read it again.
-const lastingFrom = 1 << 20
+const keepOpenFrom = 1 << 20
 
-// lasting reports whether a reading is useful to a later epoch once the file was sent.
-func (r *reading) lasting() bool {
-	return r.streams() || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
+// keepsOpen reports whether a reading is useful to a later epoch once the file was sent.
+func (r *reading) keepsOpen() bool {
+	return r.streams() || r.resumed || r.sum != nil && r.sum.At() >= keepOpenFrom
 }
 
 // streams reports whether the source cannot be opened again at an offset.
@@ -82,10 +82,10 @@ func (r *reading) streams() bool {
 // openReading opens the file, or resumes the reading of an earlier epoch.
 func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, int64, error) {
 	pt, resumed := p.resume[n]
-	if k := p.left.take(n); k != nil {
+	if k := p.state.takeFile(n); k != nil {
 		same := !resumed || pt.Version == k.facts.Version && !pt.NoReadBack
 		if same && (k.sum == nil || pt.Source <= k.sum.At()) && seek(k.src, pt.Source) {
-			if err := p.mayGoOn(k); err != nil {
+			if err := p.mayContinue(k); err != nil {
 				k.close()
 				return nil, 0, err
 			}
@@ -100,7 +100,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	}
 
 	r := &reading{item: n, it: it, src: src, facts: src.Facts()}
-	if err = r.isExpected(p.task.Expect); err == nil {
+	if err = r.checkExpected(p.task.Expect); err == nil {
 		err = p.mayDelete(r)
 	}
 	if err == nil {
@@ -122,22 +122,22 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	case known && !resumed:
 		return r, 0, nil
 	case known: // no part of it need be read again
-		r.tail, r.sum = true, digest.Resume(p.task.Method, p.left.digests, pt.Prefix, nil)
+		r.tail, r.sum = true, digest.Resume(p.task.Method, p.state.digests, pt.Prefix, nil)
 		return r, pt.Source, nil
 	case resumed:
 		failpoint.Hit("sender.after_reopen")
-		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.Method, p.left.digests, pt.Prefix, back)
+		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.Method, p.state.digests, pt.Prefix, back)
 		return r, pt.Source, nil
 	}
 
 	if p.task.Method != digest.None {
-		r.sum = digest.NewRunning(p.task.Method, p.left.digests)
+		r.sum = digest.NewRunning(p.task.Method, p.state.digests)
 	}
 	return r, 0, nil
 }
 
-// isExpected refuses a file that has another version than the request expects; an empty want is any version.
-func (r *reading) isExpected(want transfer.Version) error {
+// checkExpected refuses a file that has another version than the request expects; an empty want is any version.
+func (r *reading) checkExpected(want transfer.Version) error {
 	if want == "" || r.facts.Version == want {
 		return nil
 	}
@@ -153,8 +153,8 @@ func (p *pump) mayDelete(r *reading) error {
 	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthDeleteSource, r.facts.RealPath)
 }
 
-// mayGoOn refuses a file that was opened in an earlier epoch, and that may not be read any more.
-func (p *pump) mayGoOn(r *reading) error {
+// mayContinue refuses a file that was opened in an earlier epoch, and that may not be read any more.
+func (p *pump) mayContinue(r *reading) error {
 	if p.cfg.May == nil || r.facts.RealPath == "" {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (p *pump) putSum(r *reading) error {
 
 	p.sent.digest(r.item, r.facts.Version, sum)
 	p.out.b.Sum(r.item, sum, tail)
-	if r.lasting() {
+	if r.keepsOpen() {
 		r.close()
 	}
 	return nil
@@ -283,8 +283,8 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 		return 0, err
 	}
 
-	if p.left.digests.Full() {
-		if err := p.await(func() bool { return !p.left.digests.Full() }, nil); err != nil {
+	if p.state.digests.Full() {
+		if err := p.await(func() bool { return !p.state.digests.Full() }, nil); err != nil {
 			return 0, err
 		}
 	}
@@ -329,7 +329,7 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 	return k, err
 }
 
-// awaitBytes waits until a file can be read without blocking, with signs of life meanwhile.
+// awaitBytes waits until a file can be read without blocking, with keepalives meanwhile.
 func (p *pump) awaitBytes(f place.File) error {
 	w, ok := f.(place.Waiter)
 	if !ok {
@@ -373,7 +373,7 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 		return int64(k), err
 	}
 
-	p.squeeze(r.item, offset, buf)
+	p.compress(r.item, offset, buf)
 	return int64(k), err
 }
 

@@ -21,18 +21,18 @@ type record struct {
 
 	programs Programs
 
-	turn sync.Mutex // held for a change
-	told chronicle  // under turn
-	snap snapshot   // under turn, of the change that is being made
+	updating    sync.Mutex  // held for a change
+	transferLog transferLog // guarded by updating
+	snap        snapshot    // guarded by updating, of the change that is being made
 
 	mu    sync.Mutex
 	last  *ledger.Source // as it was written last; replaced, never changed
 	stuck time.Time      // this process's time when Recovering was set or this run began
 }
 
-// know takes in a ledger entry that was read or written. Its Recovering is a time of day. This process counts the time
-// since then itself: a clock that jumps makes no transfer give up, nor wait for years.
-func (r *record) know(rec *ledger.Source) {
+// setEntry takes in a ledger entry that was read or written. Its Recovering is a time of day. This process counts the
+// time since then itself: a clock that jumps makes no transfer give up, nor wait for years.
+func (r *record) setEntry(rec *ledger.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -97,8 +97,8 @@ func (r *record) left(d time.Duration) time.Duration {
 	return max(0, min(d, r.stuck.Add(limit).Sub(r.clock.Now())))
 }
 
-// held records how long a limit held the transfer up: the recovery time-out does not count that time.
-func (r *record) held(d time.Duration) {
+// extendDeadline records how long a limit held the transfer up: the recovery time-out does not count that time.
+func (r *record) extendDeadline(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stuck.IsZero() {
@@ -108,8 +108,8 @@ func (r *record) held(d time.Duration) {
 
 // update changes the entry in a transaction of its own and moves it through the given states.
 func (r *record) update(change func(t *ledger.Tx, rec *ledger.Source) error, to ...transfer.State) error {
-	r.turn.Lock()
-	defer r.turn.Unlock()
+	r.updating.Lock()
+	defer r.updating.Unlock()
 	r.snap = r.figures() // here, because no lock may be taken inside a transaction
 	var after *ledger.Source
 	var state transfer.State
@@ -136,8 +136,8 @@ func (r *record) update(change func(t *ledger.Tx, rec *ledger.Source) error, to 
 		return t.PutSource(rec)
 	})
 	if err == nil {
-		r.know(after)
-		r.told.moved(state, epoch, after)
+		r.setEntry(after)
+		r.transferLog.moved(state, epoch, after)
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (r *record) update(change func(t *ledger.Tx, rec *ledger.Source) error, to 
 func (r *record) begin() error {
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		now := r.clock.Now()
-		standStill(rec, now)
+		setNoProgress(rec, now)
 		if rec.Progress.Started.IsZero() {
 			rec.Progress.Started = now
 		}
@@ -159,7 +159,7 @@ func (r *record) begin() error {
 func (r *record) renegotiate() error {
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Nonce++
-		standStill(rec, r.clock.Now())
+		setNoProgress(rec, r.clock.Now())
 		return nil
 	}, transfer.Negotiating)
 }
@@ -170,13 +170,13 @@ func (r *record) recovering() error {
 		return nil
 	}
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		standStill(rec, r.clock.Now())
+		setNoProgress(rec, r.clock.Now())
 		return nil
 	})
 }
 
-// standStill records in an entry that there is no progress from now on, if that is not recorded yet.
-func standStill(rec *ledger.Source, now time.Time) {
+// setNoProgress records in an entry that there is no progress from now on, if that is not recorded yet.
+func setNoProgress(rec *ledger.Source, now time.Time) {
 	if rec.Recovering.IsZero() {
 		rec.Recovering = now
 	}
@@ -185,7 +185,7 @@ func standStill(rec *ledger.Source, now time.Time) {
 // stands records that the transfer makes no progress, with the reason, and moves it.
 func (r *record) stands(why *transfer.Error, to ...transfer.State) error {
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		standStill(rec, r.clock.Now())
+		setNoProgress(rec, r.clock.Now())
 		rec.Progress.Reason = why
 		return nil
 	}, to...)
@@ -212,9 +212,9 @@ func (r *record) progressed() error {
 
 // logWait logs a wait without a state of its own.
 func (r *record) logWait(reason *transfer.Error) {
-	r.turn.Lock()
-	defer r.turn.Unlock()
-	r.told.waiting(reason)
+	r.updating.Lock()
+	defer r.updating.Unlock()
+	r.transferLog.waiting(reason)
 }
 
 // end fills in the ledger entry of a transfer that has ended, with its audit record. It is part of a change.

@@ -103,7 +103,7 @@ func TestOverdue(t *testing.T) {
 	}
 	after(limit - time.Second)
 	overdue(false, "a second before the time is over")
-	m.rec.held(time.Minute)
+	m.rec.extendDeadline(time.Minute)
 	after(time.Second)
 	overdue(false, "held up for a minute")
 	after(time.Minute)
@@ -139,7 +139,7 @@ func TestFigures(t *testing.T) {
 		{wire.Ack{Safe: &wire.Safe{Item: 2, Offset: 11}}, false, true},
 		{wire.Ack{Safe: &wire.Safe{Item: 3, Offset: 1}}, false, true},
 	} {
-		if bytes, past := f.cannotBe(&c.ack); bytes != c.bytes || past != c.past {
+		if bytes, past := f.checkAck(&c.ack); bytes != c.bytes || past != c.past {
 			t.Errorf("%+v: %v %v", c.ack, bytes, past)
 		}
 	}

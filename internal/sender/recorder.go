@@ -82,29 +82,29 @@ func (r *recorder) record(m *wire.Outcomes) {
 		total, err = r.items.Total()
 	}
 	if err == nil {
-		err = r.inherit(m.Outcomes)
+		err = r.addEarlierItems(m.Outcomes)
 	}
-	var all []believed
+	var all []checkedOutcome
 	var doubtful bool
 	if err == nil {
-		all, doubtful, err = r.believed(m.Outcomes)
+		all, doubtful, err = r.checkOutcomes(m.Outcomes)
 	}
 	if kind := transfer.KindOf(err); err != nil && (kind == transfer.KindLost || cancelling && !kind.Waits()) {
 		r.lose(m, transfer.AsError(err))
 		return
 	}
 	if err != nil {
-		r.doubtOrLog(err, "the outcomes cannot be checked; the destination will repeat them")
+		r.reportUnrecorded(err, "the outcomes cannot be checked; the destination will repeat them")
 		return
 	}
 
-	err = r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return r.take(t, rec, m, all, total) })
+	err = r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return r.writeBatch(t, rec, m, all, total) })
 	if errors.Is(err, errOver) {
 		r.late(m)
 		return
 	}
 	if err != nil {
-		r.doubtOrLog(err, "outcomes cannot be recorded; the destination will repeat them")
+		r.reportUnrecorded(err, "outcomes cannot be recorded; the destination will repeat them")
 		return
 	}
 
@@ -117,7 +117,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 		return // no move from here ends the transfer; unanswered, the batch comes again
 	}
 
-	if !doubtful { // a doubtful outcome may be believed when it comes again
+	if !doubtful { // a doubtful outcome may be accepted when it comes again
 		r.ack(m)
 	}
 	failpoint.Hit("sender.after_outcomes_ack")
@@ -133,10 +133,10 @@ func (r *recorder) ack(m *wire.Outcomes) {
 	r.peer.tell(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
 }
 
-// doubtOrLog reports why outcomes are not recorded: the destination cannot be right, or this side cannot write.
-func (r *recorder) doubtOrLog(err error, what string) {
+// reportUnrecorded reports why outcomes are not recorded: the destination cannot be right, or this side cannot write.
+func (r *recorder) reportUnrecorded(err error, what string) {
 	if transfer.KindOf(err) == transfer.KindMalformed {
-		r.peer.doubt("last outcomes that are not all there are")
+		r.peer.logImpossible("last outcomes that are not all there are")
 		return
 	}
 	r.note(err)
@@ -185,18 +185,18 @@ func (r *recorder) lose(m *wire.Outcomes, why *transfer.Error) {
 		r.moved()
 		r.wake()
 	case !errors.Is(err, errOver):
-		r.doubtOrLog(err, "the end of a transfer cannot be recorded; the destination will repeat its outcomes")
+		r.reportUnrecorded(err, "the end of a transfer cannot be recorded; the destination will repeat its outcomes")
 	case state.Final():
 		r.late(m)
 	case state == transfer.Cancelling:
-		r.aside(m, "%d outcomes cannot be held against the item journal, which is damaged or cannot be read")
+		r.recordUncounted(m, "%d outcomes cannot be held against the item journal, which is damaged or cannot be read")
 	default: // parked, for example: they come again
 	}
 }
 
-// reach returns how many items, from below on, are needed to check the outcomes: from transfer.MaxUndecided to four
-// times as many.
-func reach(below uint64, outcomes []transfer.Outcome) int {
+// itemsToRead returns how many items, from below on, are needed to check the outcomes: from transfer.MaxUndecided to
+// four times as many.
+func itemsToRead(below uint64, outcomes []transfer.Outcome) int {
 	far := below
 	for n := range outcomes {
 		far = max(far, outcomes[n].Item+1)
@@ -204,18 +204,18 @@ func reach(below uint64, outcomes []transfer.Outcome) int {
 	return int(min(max(far-below, transfer.MaxUndecided), 4*transfer.MaxUndecided))
 }
 
-// inherit takes in the items that earlier runs may have begun: once, before the first outcomes of a run are checked.
-// With stored delivery it takes in the items of the outcomes, which may be far beyond the first undecided item here:
-// the destination reads on while its outcomes are in flight.
-func (r *recorder) inherit(outcomes []transfer.Outcome) error {
-	if !r.sent.lacksEarlier() {
+// addEarlierItems takes in the items that earlier runs may have begun: once, before the first outcomes of a run are
+// checked. With stored delivery it takes in the items of the outcomes, which may be far beyond the first undecided item
+// here: the destination reads on while its outcomes are in flight.
+func (r *recorder) addEarlierItems(outcomes []transfer.Outcome) error {
+	if !r.sent.needsEarlier() {
 		return nil
 	}
 
 	rec := r.rec.read()
 	below, most := rec.Decided.Below(), transfer.MaxUndecided
 	if r.sent.all {
-		most = reach(below, outcomes)
+		most = itemsToRead(below, outcomes)
 	}
 	items, err := r.items.From(below, most)
 	if err != nil {
@@ -236,19 +236,19 @@ func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 		}
 	}
 
-	r.sent.inherit(below, items, tasks)
+	r.sent.addEarlier(below, items, tasks)
 	return nil
 }
 
-// believed returns the outcomes that are not on record and are possible: it checks each against the sent items, and
-// gives it the journal's path. doubtful reports that there are others. An outcome that contradicts the journal of an
-// earlier run is an error of KindLost.
-func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtful bool, err error) {
+// checkOutcomes returns the outcomes that are not on record and are possible: it checks each against the sent items,
+// and gives it the journal's path. doubtful reports that there are others. An outcome that contradicts the journal of
+// an earlier run is an error of KindLost.
+func (r *recorder) checkOutcomes(outcomes []transfer.Outcome) (all []checkedOutcome, doubtful bool, err error) {
 	for _, oc := range outcomes {
 		if r.rec.decided(oc.Item) {
 			continue
 		}
-		is, why := r.sent.believe(oc)
+		is, why := r.sent.check(oc)
 		switch {
 		case why == "":
 			all = append(all, is)
@@ -261,7 +261,7 @@ func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtf
 		if err != nil {
 			return nil, true, err
 		}
-		r.peer.doubt(why)
+		r.peer.logImpossible(why)
 		doubtful = true
 	}
 	return all, doubtful, nil
@@ -277,8 +277,8 @@ func (r *recorder) forget(outcomes []transfer.Outcome) {
 	}
 }
 
-// take writes a batch into the ledger entry, and moves the transfer on with the last one.
-func (r *recorder) take(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, believed []believed, total uint64) error {
+// writeBatch writes a batch into the ledger entry, and moves the transfer on with the last one.
+func (r *recorder) writeBatch(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, believed []checkedOutcome, total uint64) error {
 	if rec.State.Final() {
 		return errOver
 	}
@@ -303,11 +303,11 @@ func (r *recorder) take(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, beli
 	if rec.Request.Programs.At(transfer.PostDest) != nil {
 		rec.Programs.Fail(m.Program)
 	}
-	return r.last(t, rec)
+	return r.beginSettling(t, rec)
 }
 
 // count adds new outcomes to the ledger entry, and records the sources to delete.
-func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) (fresh []transfer.Outcome, err error) {
+func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []checkedOutcome) (fresh []transfer.Outcome, err error) {
 	for n := range outcomes {
 		oc := &outcomes[n].Outcome
 		if rec.Decided.Has(oc.Item) || !rec.Decided.Fits(oc.Item) || !rec.Decided.Add(oc.Item) {
@@ -323,7 +323,7 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 			p.Failures = append(p.Failures, *oc)
 		}
 		if outcomes[n].delete && oc.OK() && oc.Type == transfer.ItemFile {
-			if err := r.remove(t, rec, &outcomes[n]); err != nil {
+			if err := r.recordDelete(t, rec, &outcomes[n]); err != nil {
 				return nil, err
 			}
 		}
@@ -331,9 +331,9 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 	return fresh, nil
 }
 
-// remove records that a source is to be deleted or archived. If there is no proof that its file had its final name, the
-// source stays, with a warning.
-func (r *recorder) remove(t *ledger.Tx, rec *ledger.Source, b *believed) error {
+// recordDelete records that a source is to be deleted or archived. If there is no proof that its file had its final
+// name, the source stays, with a warning.
+func (r *recorder) recordDelete(t *ledger.Tx, rec *ledger.Source, b *checkedOutcome) error {
 	d := ledger.Delete{Source: b.Source, Picked: b.Picked, Version: b.Version, Form: b.form, Archive: b.to}
 	if b.Taken.Certain() {
 		return t.PutDelete(r.ID, b.Item, d)
@@ -350,9 +350,9 @@ func (r *recorder) remove(t *ledger.Tx, rec *ledger.Source, b *believed) error {
 	}))
 }
 
-// last moves to Settling by the table of states. Without a source to delete or a program to run, it moves on to the end
-// at once.
-func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
+// beginSettling moves to Settling by the table of states. Without a source to delete or a program to run, it moves on
+// to the end at once.
+func (r *recorder) beginSettling(t *ledger.Tx, rec *ledger.Source) error {
 	err := rec.Move(map[transfer.State][]transfer.State{
 		transfer.Waiting:     {transfer.Negotiating, transfer.Running, transfer.Settling},
 		transfer.Negotiating: {transfer.Running, transfer.Settling},
@@ -363,7 +363,7 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	}
 
 	if rec.State == transfer.Settling && !rec.Settled {
-		if err := r.spare(t, rec); err != nil {
+		if err := r.keepJobSources(t, rec); err != nil {
 			return err
 		}
 	}
@@ -380,8 +380,8 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	return r.rec.end(t, rec, failureOf(rec))
 }
 
-// spare keeps the sources of a job, unless the same files and content have arrived at its other destinations.
-func (r *recorder) spare(t *ledger.Tx, rec *ledger.Source) error {
+// keepJobSources keeps the sources of a job, unless the same files and content have arrived at its other destinations.
+func (r *recorder) keepJobSources(t *ledger.Tx, rec *ledger.Source) error {
 	want, p := rec.Request.Tally, &rec.Progress
 	if want == "" || want == p.Tally || want == transfer.TallyCount && !rec.Request.Removes() {
 		return nil
@@ -426,11 +426,12 @@ func (r *recorder) late(m *wire.Outcomes) {
 		return
 	}
 
-	r.aside(m, "%d outcomes came after the transfer had ended")
+	r.recordUncounted(m, "%d outcomes came after the transfer had ended")
 }
 
-// aside puts outcomes that are not counted into the audit, with their number in its text, and acknowledges them.
-func (r *recorder) aside(m *wire.Outcomes, text string) {
+// recordUncounted puts outcomes that are not counted into the audit, with their number in its text, and acknowledges
+// them.
+func (r *recorder) recordUncounted(m *wire.Outcomes, text string) {
 	rec := r.rec.read()
 	err := r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {

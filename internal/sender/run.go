@@ -29,12 +29,12 @@ type delivery interface {
 
 // An over ends a run; nil: it goes on.
 type over struct {
-	v   *Verdict
+	v   *DriveResult
 	err error
 }
 
 // ends returns the end of a run, and failed only if there is an error.
-func ends(v *Verdict, err error) *over { return &over{v, err} }
+func ends(v *DriveResult, err error) *over { return &over{v, err} }
 
 func failed(err error) *over {
 	if err == nil {
@@ -51,9 +51,9 @@ type sending struct {
 	kept   bool      // the pump is to outlast the run
 }
 
-// run sends epoch after epoch until everything is decided or stored, or the conversation breaks. If an earlier run of it
-// broke off, because the ledger could not be written, the epoch is over and run asks for another one.
-func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
+// run sends epoch after epoch until everything is decided or stored, or the conversation breaks. If an earlier run of
+// it broke off, because the ledger could not be written, the epoch is over and run asks for another one.
+func (o *Outgoing) run(ctx context.Context) (*DriveResult, error) {
 	s := sending{pump: o.store.takeWaiting(), told: o.cfg.Clock.Now()}
 	var d delivery = &fast{o, s.told}
 	if o.stored() {
@@ -127,8 +127,8 @@ func (d *fast) message(s *sending, m *wire.Message) *over {
 	o, epoch := d.o, s.out.epoch
 	switch {
 	case m.Kind == wire.KindAck && m.Ack.Epoch == epoch:
-		if why := o.impossible(s.out, m.Ack); why != "" {
-			o.peer.doubt(why)
+		if why := o.checkAck(s.out, m.Ack); why != "" {
+			o.peer.logImpossible(why)
 			return nil
 		}
 		d.heard = o.cfg.Clock.Now()
@@ -165,7 +165,7 @@ func (d *fast) message(s *sending, m *wire.Message) *over {
 }
 
 func (d *fast) look(*sending) *over {
-	if !d.o.in.takeNudge() {
+	if !d.o.in.takeRestart() {
 		return nil
 	}
 	d.o.log.Info("destination restarted; reopening the transfer")
@@ -177,7 +177,7 @@ func (d *fast) tick(s *sending) *over {
 	if o.live.recordedSince(d.heard) {
 		d.heard = o.cfg.Clock.Now()
 	}
-	if s.out.vitals.look(s.out); s.out.silent(d.heard) {
+	if s.out.keepalive.check(s.out); s.out.silent(d.heard) {
 		o.log.Info("destination silent; reopening the transfer")
 		return ends(nil, o.rec.renegotiate())
 	}
@@ -188,7 +188,7 @@ func (d *fast) tick(s *sending) *over {
 		}
 		return ends(o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to)))
 	}
-	s.out.vitals.say(s.out)
+	s.out.keepalive.send(s.out)
 	return nil
 }
 
@@ -209,11 +209,11 @@ func (o *Outgoing) newPump(epoch uint32, credit int64, resume transfer.Resume) *
 	ctx, cancel := context.WithCancel(context.Background())
 	rec := o.rec.read()
 	chunk := rec.Progress.Settings.ChunkSize
-	s := &stream{parts: o.parts, epoch: epoch, ctx: ctx, pacer: &o.kept.pacer, way: way{took: o.answer}, b: wire.NewBuilder(chunk, o.cfg.Memory), chunk: chunk, rate: rec.Request.Rate}
+	s := &stream{parts: o.parts, epoch: epoch, ctx: ctx, pacer: &o.pumpState.pacer, epochLane: epochLane{took: o.answer}, b: wire.NewBuilder(chunk, o.cfg.Memory), chunk: chunk, rate: rec.Request.Rate}
 	s.credit.raise(credit)
-	p := &pump{parts: o.parts, out: s, left: &o.kept, accept: o.accept, cancel: cancel, done: make(chan struct{}),
+	p := &pump{parts: o.parts, out: s, state: &o.pumpState, accept: o.accept, cancel: cancel, done: make(chan struct{}),
 		asked: o.cfg.walks().Reader(rec), task: walk.Task{Arg: -1}, resume: map[uint64]transfer.Point{}}
-	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
+	p.compressor = newCompressor(o.cfg.Encoders, rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
 	}
@@ -222,7 +222,7 @@ func (o *Outgoing) newPump(epoch uint32, credit int64, resume transfer.Resume) *
 }
 
 // pumpFailed handles the error that stopped the pump.
-func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
+func (o *Outgoing) pumpFailed(err error) (*DriveResult, error) {
 	var lane *laneError
 	broke := errors.As(err, &lane)
 	pause := waitRetry
@@ -283,15 +283,15 @@ func (o *Outgoing) resynced(r *wire.Resync) error {
 	return o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Epoch, rec.Progress.Epoch = r.Epoch, r.Epoch
 		rec.Progress.Resumes++
-		standStill(rec, o.cfg.Clock.Now())
+		setNoProgress(rec, o.cfg.Clock.Now())
 		return nil
 	})
 }
 
-// impossible returns the reason why an ACK is impossible: it refers to messages, credit or bytes that do not exist.
+// checkAck returns the reason why an ACK is impossible: it refers to messages, credit or bytes that do not exist.
 // Otherwise it returns "".
-func (o *Outgoing) impossible(s *stream, a *wire.Ack) (why string) {
-	bytes, past := o.live.cannotBe(a)
+func (o *Outgoing) checkAck(s *stream, a *wire.Ack) (why string) {
+	bytes, past := o.live.checkAck(a)
 	switch {
 	case max(a.Seq, a.Here) > s.sealed.Load():
 		return "an ACK of messages that were not sent"

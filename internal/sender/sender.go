@@ -52,9 +52,9 @@ type Outgoing struct {
 	opening   *wire.Accept  // of an epoch that run has not begun
 	accept    *wire.Accept  // the last one, with the way to the destination
 	answer    time.Duration // that the last answer to OPEN took
-	kept      carryover
+	pumpState pumpState
 	store     *StoredDelivery // with stored delivery
-	programs  *calling
+	programs  *programRunner
 
 	held []transfer.Path // sources that the place keeps for the transfer until its end
 }
@@ -93,19 +93,19 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	o := &Outgoing{inherited: before, parts: parts{
 		ID: rec.Request.ID, cfg: &cfg, log: log, to: rec.Request.Destination, peer: &peer{&cfg, log, rec.Request.ID, rec.Request.Destination},
 		live:   &figures{ordered: rec.Request.Stored(), high: map[uint64]int64{}, sent: p.BytesSent, resent: p.BytesResent, wire: p.BytesWire},
-		sent:   &sent{items: map[uint64]*begun{}, heir: before || rec.Request.Stored(), all: rec.Request.Stored()},
+		sent:   &sentItems{items: map[uint64]*begun{}, needsEarlierItems: before || rec.Request.Stored(), all: rec.Request.Stored()},
 		driver: make(wakeup, 1), feeder: make(wakeup, 1),
 	}}
 	o.items = walk.NewList(cfg.walks(), log, o.ID, rec.Journal, o.wake)
 	o.shown = &display{cfg: &cfg, live: o.live, items: o.items}
 	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, programs: cfg.Programs, clock: cfg.Clock, figures: o.shown.snapshot, last: rec,
-		told: chronicle{log: log, now: cfg.Clock.Now}}
-	o.rec.know(rec)
-	o.kept = carryover{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.wake)}
+		transferLog: transferLog{log: log, now: cfg.Clock.Now}}
+	o.rec.setEntry(rec)
+	o.pumpState = pumpState{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.wake)}
 	o.shown.rec = o.rec
 	o.outcomes = recorder{parts: o.parts, moved: func() { cfg.Changed(o) }}
 	o.store = &StoredDelivery{parts: o.parts, in: &o.in, outcomes: &o.outcomes, inherited: before, next: o, with: o}
-	o.programs = &calling{parts: o.parts, next: o}
+	o.programs = &programRunner{parts: o.parts, next: o}
 	if _, ok := cfg.Place.(place.Releaser); ok && rec.Request.Removes() {
 		for n := range rec.Request.Items { // the entry of a transfer that has ended has no items
 			o.held = append(o.held, rec.Request.Items[n].Source.Path)
@@ -123,10 +123,10 @@ func (o *Outgoing) State() transfer.State { return o.rec.state() }
 // Status returns the present status.
 func (o *Outgoing) Status() *transfer.Progress { return o.shown.status() }
 
-// Nudge reports that the destination has started again, and the name of that run. The transfer then need not wait until
-// the silence is noticed, unless that very run accepted the epoch.
-func (o *Outgoing) Nudge(instance string) {
-	if o.in.nudge(instance) {
+// DestinationRestarted reports that the destination has started again, and the name of that run. The transfer then need
+// not wait until the silence is noticed, unless that very run accepted the epoch.
+func (o *Outgoing) DestinationRestarted(instance string) {
+	if o.in.noteRestart(instance) {
 		o.driver.wake()
 	}
 }
@@ -186,8 +186,8 @@ func (o *Outgoing) Cancel(by word.Origin) error {
 // Cancelled reports whether the transfer has been asked to end.
 func (o *Outgoing) Cancelled() bool { return o.rec.cancelled() }
 
-// A Verdict is the result of a Drive.
-type Verdict struct {
+// A DriveResult is the result of a Drive.
+type DriveResult struct {
 	Final   bool
 	Stopped bool            // the context ended; the ledger has the rest
 	Reason  *transfer.Error // of a wait
@@ -196,7 +196,7 @@ type Verdict struct {
 
 // Drive runs the transfer until it ends, must wait, or ctx does. The caller
 // holds a slot for it meanwhile.
-func (o *Outgoing) Drive(ctx context.Context) Verdict {
+func (o *Outgoing) Drive(ctx context.Context) DriveResult {
 	for {
 		before := o.rec.state()
 		v, err := o.step(ctx)
@@ -206,13 +206,13 @@ func (o *Outgoing) Drive(ctx context.Context) Verdict {
 		if err != nil {
 			o.log.Error("transfer suspended", "error", err)
 			if ctx.Err() != nil {
-				return Verdict{Stopped: true}
+				return DriveResult{Stopped: true}
 			}
 			// It waits without the ledger, because the ledger has failed.
-			return Verdict{Reason: transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err), Retry: waitRetry}
+			return DriveResult{Reason: transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err), Retry: waitRetry}
 		}
 		if ctx.Err() != nil && (v == nil || !v.Final) {
-			return Verdict{Stopped: true}
+			return DriveResult{Stopped: true}
 		}
 		o.shown.show(true)
 		if v != nil {
@@ -224,8 +224,8 @@ func (o *Outgoing) Drive(ctx context.Context) Verdict {
 	}
 }
 
-// step runs the work of the present state and moves to the next one; a Verdict ends Drive.
-func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
+// step runs the work of the present state and moves to the next one; a DriveResult ends Drive.
+func (o *Outgoing) step(ctx context.Context) (*DriveResult, error) {
 	switch state := o.rec.state(); state {
 	case transfer.Accepted, transfer.Waiting:
 		return nil, o.rec.begin()
@@ -244,6 +244,6 @@ func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
 	case transfer.Cancelling:
 		return o.cancelling(ctx)
 	default:
-		return &Verdict{Final: true}, nil
+		return &DriveResult{Final: true}, nil
 	}
 }

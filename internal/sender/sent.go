@@ -12,12 +12,12 @@ import (
 // Each outcome from a destination is checked against the sent item: the item's number leads to its line in the journal,
 // and the line gives its path and type. No message chooses a file to delete (INV-12).
 
-// sent keeps the sent items that the destination may decide. It is safe for concurrent use.
-type sent struct {
-	mu    sync.Mutex
-	items map[uint64]*begun
-	heir  bool // items of an earlier run are not in items yet
-	all   bool // with stored delivery: every item may be begun, and is looked up when an outcome comes
+// sentItems keeps the sent items that the destination may decide. It is safe for concurrent use.
+type sentItems struct {
+	mu                sync.Mutex
+	items             map[uint64]*begun
+	needsEarlierItems bool // items of an earlier run are not in items yet
+	all               bool // with stored delivery: every item may be begun, and is looked up when an outcome comes
 }
 
 // A begun item is one that the destination may decide.
@@ -35,7 +35,7 @@ type begun struct {
 }
 
 // begin records that an item will be sent now.
-func (s *sent) begin(n uint64, it transfer.Item, t *walk.Task) {
+func (s *sentItems) begin(n uint64, it transfer.Item, t *walk.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.all {
@@ -43,7 +43,7 @@ func (s *sent) begin(n uint64, it transfer.Item, t *walk.Task) {
 	}
 }
 
-func (s *sent) add(n uint64, it transfer.Item, t *walk.Task) *begun {
+func (s *sentItems) add(n uint64, it transfer.Item, t *walk.Task) *begun {
 	if s.items[n] == nil {
 		s.items[n] = &begun{kind: it.Type, source: it.Source, picked: it.Picked, delete: t.Options.Removes(), form: t.Content, to: archived(t, it.Name)}
 	}
@@ -51,7 +51,7 @@ func (s *sent) add(n uint64, it transfer.Item, t *walk.Task) *begun {
 }
 
 // end records that the end of a file will be sent now.
-func (s *sent) end(n uint64, v transfer.Version) {
+func (s *sentItems) end(n uint64, v transfer.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.items[n]
@@ -64,7 +64,7 @@ func (s *sent) end(n uint64, v transfer.Version) {
 }
 
 // digest records that the digest of a file will be sent now.
-func (s *sent) digest(n uint64, v transfer.Version, sum string) {
+func (s *sentItems) digest(n uint64, v transfer.Version, sum string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b := s.items[n]; b != nil && len(b.ends) > 0 && b.ends[len(b.ends)-1] == v {
@@ -73,7 +73,7 @@ func (s *sent) digest(n uint64, v transfer.Version, sum string) {
 }
 
 // digestOf returns the digest that was sent of a file, if the file still has version v.
-func (s *sent) digestOf(n uint64, v transfer.Version) (sum string, ok bool) {
+func (s *sentItems) digestOf(n uint64, v transfer.Version) (sum string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.items[n]
@@ -83,16 +83,16 @@ func (s *sent) digestOf(n uint64, v transfer.Version) (sum string, ok bool) {
 	return b.sum, true
 }
 
-// lacksEarlier reports whether inherit has yet to be called.
-func (s *sent) lacksEarlier() bool {
+// needsEarlier reports whether addEarlier has yet to be called.
+func (s *sentItems) needsEarlier() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.heir
+	return s.needsEarlierItems
 }
 
-// inherit takes in the items that earlier runs may have begun, from an item on: the extent of the sent bytes is
+// addEarlier takes in the items that earlier runs may have begun, from an item on: the extent of the sent bytes is
 // unknown. With stored delivery they replace the items taken in before.
-func (s *sent) inherit(from uint64, items []transfer.Item, tasks []walk.Task) {
+func (s *sentItems) addEarlier(from uint64, items []transfer.Item, tasks []walk.Task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all {
@@ -101,7 +101,7 @@ func (s *sent) inherit(from uint64, items []transfer.Item, tasks []walk.Task) {
 	for k, it := range items {
 		s.add(from+uint64(k), it, &tasks[k]).before = true
 	}
-	s.heir = s.all
+	s.needsEarlierItems = s.all
 }
 
 // archived returns the path of a source in the archive, with its path beneath DEST; empty: no archive.
@@ -112,9 +112,9 @@ func archived(t *walk.Task, name transfer.Path) transfer.Path {
 	return transfer.Path(strings.TrimSuffix(string(t.Options.Archive), "/")) + "/" + name
 }
 
-// A believed outcome is possible. delete, form and to are the item's; before says that an earlier run may have begun
-// it.
-type believed struct {
+// A checkedOutcome outcome is possible. delete, form and to are the item's; before says that an earlier run may have
+// begun it.
+type checkedOutcome struct {
 	transfer.Outcome
 	delete, form, before bool
 	to                   transfer.Path
@@ -122,9 +122,9 @@ type believed struct {
 
 const notBegun = "an outcome of an item that was not begun"
 
-// believe checks an outcome against the sent item, and replaces its path by the journal's path. If the two do not
+// check checks an outcome against the sent item, and replaces its path by the journal's path. If the two do not
 // match, why gives the reason.
-func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
+func (s *sentItems) check(oc transfer.Outcome) (is checkedOutcome, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.items[oc.Item]
@@ -152,7 +152,7 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 }
 
 // forget drops a decided item.
-func (s *sent) forget(n uint64) {
+func (s *sentItems) forget(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.items, n)

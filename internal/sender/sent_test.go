@@ -8,15 +8,15 @@ import (
 )
 
 // An outcome is believed of sent items only.
-func TestOutcomesThatAreBelieved(t *testing.T) {
+func TestOutcomesThatAreAccepted(t *testing.T) {
 	const v = transfer.Version("\x01now")
 	keep, drop := &walk.Task{}, &walk.Task{Options: transfer.Options{Disposition: transfer.DispositionDelete}, Content: true}
-	s := &sent{items: map[uint64]*begun{}}
+	s := &sentItems{items: map[uint64]*begun{}}
 	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, keep)
 	s.begin(1, transfer.Item{Type: transfer.ItemFile, Source: "b"}, drop)
 	s.begin(2, transfer.Item{Type: transfer.ItemDir, Source: "d"}, drop)
 	s.begin(3, transfer.Item{Type: transfer.ItemBad, Source: "bad"}, drop)
-	s.inherit(4, []transfer.Item{{Type: transfer.ItemFile, Source: "old"}}, []walk.Task{*drop})
+	s.addEarlier(4, []transfer.Item{{Type: transfer.ItemFile, Source: "old"}}, []walk.Task{*drop})
 	s.end(1, v)
 	bad := transfer.Errorf(transfer.KindExists, "no")
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestOutcomesThatAreBelieved(t *testing.T) {
 		{transfer.Outcome{Item: 4, Type: transfer.ItemFile, Source: "old"}, ""},
 		{transfer.Outcome{Item: 5, Type: transfer.ItemFile, Source: "x"}, "an outcome of an item that was not begun"},
 	} {
-		is, why := s.believe(c.oc)
+		is, why := s.check(c.oc)
 		if why != c.why {
 			t.Errorf("%+v: %q, want %q", c.oc, why, c.why)
 		}
@@ -50,7 +50,7 @@ func TestOutcomesThatAreBelieved(t *testing.T) {
 
 // The digest that was sent belongs to a version.
 func TestDigestsThatWereSent(t *testing.T) {
-	s := &sent{items: map[uint64]*begun{}}
+	s := &sentItems{items: map[uint64]*begun{}}
 	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, &walk.Task{})
 	s.end(0, "1")
 	s.digest(0, "1", "xxh3:00")
@@ -79,16 +79,16 @@ func TestReach(t *testing.T) {
 		want     int
 	}{{7, batch, transfer.MaxUndecided + 501}, {7, batch[:1], transfer.MaxUndecided}, {7, nil, transfer.MaxUndecided},
 		{2000, batch, transfer.MaxUndecided}, {0, []transfer.Outcome{{Item: 1 << 40}}, 4 * transfer.MaxUndecided}} {
-		if got := reach(c.below, c.outcomes); got != c.want {
+		if got := itemsToRead(c.below, c.outcomes); got != c.want {
 			t.Errorf("from %d on: %d, want %d", c.below, got, c.want)
 		}
 	}
 
-	s := &sent{items: map[uint64]*begun{}, heir: true, all: true}
+	s := &sentItems{items: map[uint64]*begun{}, needsEarlierItems: true, all: true}
 	drop := &walk.Task{}
-	s.inherit(0, []transfer.Item{{Type: transfer.ItemFile, Source: "a"}}, []walk.Task{*drop})
-	s.inherit(5, []transfer.Item{{Type: transfer.ItemFile, Source: "b"}}, []walk.Task{*drop})
-	if len(s.items) != 1 || s.items[5] == nil || !s.lacksEarlier() {
+	s.addEarlier(0, []transfer.Item{{Type: transfer.ItemFile, Source: "a"}}, []walk.Task{*drop})
+	s.addEarlier(5, []transfer.Item{{Type: transfer.ItemFile, Source: "b"}}, []walk.Task{*drop})
+	if len(s.items) != 1 || s.items[5] == nil || !s.needsEarlier() {
 		t.Errorf("%d items are known", len(s.items))
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// announce sends the number of a set's items before the first item: the destination reserves places for all of them or
-// none. If an item cannot be sent, no file is read.
+// announce sends the number of a set's items before the first item: the destination reserves item slots for all of them
+// or none. If an item cannot be sent, no file is read.
 func announce(p *pump, j *ledger.Journal) error {
 	if !p.rec.read().Request.Together {
 		return nil

@@ -12,7 +12,7 @@ import (
 
 // settle deletes the sources of arrived items, then runs the post-source program, and ends the transfer. A deletion
 // that fails is a warning on a successful item.
-func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
+func (o *Outgoing) settle(ctx context.Context) (*DriveResult, error) {
 	failpoint.Hit("sender.settling")
 	for {
 		items, dels, err := o.cfg.Ledger.Deletes(o.ID, 64)
@@ -36,14 +36,14 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 }
 
 // waitSettling waits for a root that has sources to delete, or for the condition that a program needs.
-func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
+func (o *Outgoing) waitSettling(reason *transfer.Error) (*DriveResult, error) {
 	o.rec.logWait(reason)
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Progress.Reason = reason
-		standStill(rec, o.cfg.Clock.Now())
+		setNoProgress(rec, o.cfg.Clock.Now())
 		return nil
 	})
-	return &Verdict{Reason: reason, Retry: waitRetry}, err
+	return &DriveResult{Reason: reason, Retry: waitRetry}, err
 }
 
 // deleteSome records the aside names of the sources, in one transaction for all, and then deletes the sources (R28).
@@ -75,7 +75,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 	warnings, waits := make([]*transfer.Error, len(items)), make([]bool, len(items))
 	at := make([]transfer.Path, len(items))
 	for n, d := range dels {
-		at[n], err = remove(deleter, &d, !fresh[n])
+		at[n], err = deleteSource(deleter, &d, !fresh[n])
 		if waits[n] = transfer.KindOf(err).Waits() && !o.rec.overdue(); waits[n] {
 			reason = transfer.AsError(err)
 		} else if err != nil {
@@ -122,8 +122,8 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 	})
 }
 
-// remove deletes or archives a source. It returns the path of the archived file; empty: deleted.
-func remove(from place.Deleter, d *ledger.Delete, again bool) (at transfer.Path, err error) {
+// deleteSource deletes or archives a source. It returns the path of the archived file; empty: deleted.
+func deleteSource(from place.Deleter, d *ledger.Delete, again bool) (at transfer.Path, err error) {
 	if d.Archive == "" {
 		return "", from.Delete(d.Reads(), d.Version, d.Aside, again)
 	}

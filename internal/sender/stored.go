@@ -15,8 +15,8 @@ import (
 )
 
 // Stored delivery (R31) has the pump and the run of fast delivery, and a lane of its own. It differs where the
-// destination may be away. The source opens against the queue manager's store: it issues the epoch and puts OPEN and the
-// chunk messages there. Once the store has them all, the transfer waits without a slot until outcomes come. The
+// destination may be away. The source opens against the queue manager's store: it issues the epoch and puts OPEN and
+// the chunk messages there. Once the store has them all, the transfer waits without a slot until outcomes come. The
 // destination takes messages meanwhile without a report to the source. Only if it finds a gap, it says where the next
 // epoch is to begin.
 //
@@ -52,8 +52,8 @@ type StoredDelivery struct {
 
 // An opener makes the OPENs and the epochs of a transfer.
 type opener interface {
-	openMessage(rec *ledger.Source, a *walk.Reader, goes walk.Course) (*wire.Message, error)
-	beginEpoch(a *wire.Accept, change func(t *ledger.Tx, rec *ledger.Source) error) (*Verdict, error)
+	openMessage(rec *ledger.Source, a *walk.Reader, goes walk.CommonDest) (*wire.Message, error)
+	beginEpoch(a *wire.Accept, change func(t *ledger.Tx, rec *ledger.Source) error) (*DriveResult, error)
 }
 
 // Stored returns the stored delivery of a transfer.
@@ -72,8 +72,8 @@ func (o *StoredDelivery) late(m *wire.Message) {
 			o.log.Error("cannot write the ledger", "error", err)
 		}
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
-		if bytes, past := o.live.cannotBe(m.Ack); (bytes || past) && !o.inherited {
-			o.peer.doubt("an ACK of data that was not sent")
+		if bytes, past := o.live.checkAck(m.Ack); (bytes || past) && !o.inherited {
+			o.peer.logImpossible("an ACK of data that was not sent")
 			return
 		}
 		if o.live.acked(m.Ack) {
@@ -97,7 +97,7 @@ func (o *StoredDelivery) decisive(rec *ledger.Source, m *wire.Message) bool {
 }
 
 // ended ends the transfer after a decisive message that is no RESYNC. by names the destination.
-func (o *StoredDelivery) ended(m *wire.Message, by string) (*Verdict, error) {
+func (o *StoredDelivery) ended(m *wire.Message, by string) (*DriveResult, error) {
 	if err := o.rec.halt(); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (o *StoredDelivery) awaited(why *transfer.Error) *transfer.Error {
 }
 
 // negotiate asks for the status of the epoch in the store, and begins the next one if it is needed.
-func (o *StoredDelivery) negotiate(ctx context.Context) (*Verdict, error) {
+func (o *StoredDelivery) negotiate(ctx context.Context) (*DriveResult, error) {
 	if o.cfg.Store == nil {
 		return o.next.fail(transfer.Errorf(transfer.KindUsage, "%s has no stored delivery", o.cfg.Agent))
 	}
@@ -184,9 +184,10 @@ func (o *StoredDelivery) noStore(err error) *transfer.Error {
 		WithHint("the transfer goes on when the queue manager is there")
 }
 
-// A storedStatus is the destination's answer about the epoch in the store; without any field, the destination gave none.
+// A storedStatus is the destination's answer about the epoch in the store; without any field, the destination gave
+// none.
 type storedStatus struct {
-	verdict *Verdict         // the transfer has ended
+	verdict *DriveResult     // the transfer has ended
 	resume  *transfer.Resume // the points where the next epoch is to resume
 	why     *transfer.Error  // it has the epoch, or waits
 }
@@ -198,7 +199,7 @@ func (o *StoredDelivery) ask(ctx context.Context, rec *ledger.Source, mark strin
 		return s, err
 	}
 
-	end := o.cfg.Clock.Now().Add(askStored + 2*o.peer.slack(nil))
+	end := o.cfg.Clock.Now().Add(askStored + 2*o.peer.extraWait(nil))
 	timer := o.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -213,7 +214,7 @@ func (o *StoredDelivery) ask(ctx context.Context, rec *ledger.Source, mark strin
 			s.verdict, err = o.next.beginCancel()
 			return s, err
 		}
-		if o.in.takeNudge() {
+		if o.in.takeRestart() {
 			timer.Reset(0)
 		}
 		select {
@@ -223,7 +224,7 @@ func (o *StoredDelivery) ask(ctx context.Context, rec *ledger.Source, mark strin
 			}
 			o.peer.tell(open)
 			failpoint.Hit("sender.after_open")
-			timer.Reset(repeatFirst + o.peer.slack(nil))
+			timer.Reset(repeatFirst + o.peer.extraWait(nil))
 		case <-o.driver:
 		case <-ctx.Done():
 			return s, nil
@@ -278,7 +279,7 @@ func (o *StoredDelivery) accepted(a *wire.Accept) error {
 // openMessage returns the OPEN of an epoch, for the store or for the destination.
 func (o *StoredDelivery) openMessage(rec *ledger.Source, stored *wire.StoredState) (*wire.Message, error) {
 	a := o.cfg.walks().Reader(rec)
-	goes, err := o.cfg.walks().Course(a)
+	goes, err := o.cfg.walks().CommonDest(a)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +304,7 @@ func (o *StoredDelivery) settings(rec *ledger.Source) transfer.Settings {
 
 // beginEpoch begins the next epoch: it purges the store's messages of earlier ones, then records the new one in the
 // ledger.
-func (o *StoredDelivery) beginEpoch(ctx context.Context, name StoreName, resume *transfer.Resume) (*Verdict, error) {
+func (o *StoredDelivery) beginEpoch(ctx context.Context, name StoreName, resume *transfer.Resume) (*DriveResult, error) {
 	rec := o.rec.read()
 	epoch := rec.Epoch + 1
 	storedFor := rec.StoredFor
@@ -365,8 +366,8 @@ func (o *StoredDelivery) message(_ *sending, m *wire.Message) *over {
 	rec := o.rec.read()
 	switch {
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
-		if bytes, past := o.live.cannotBe(m.Ack); bytes || past && !o.inherited {
-			o.peer.doubt("an ACK of data that was not sent")
+		if bytes, past := o.live.checkAck(m.Ack); bytes || past && !o.inherited {
+			o.peer.logImpossible("an ACK of data that was not sent")
 			return nil
 		}
 		return failed(o.takeAck(m.Ack))
@@ -444,12 +445,12 @@ func (o *StoredDelivery) hint() error {
 }
 
 // waitForRoom returns the slot; the pump stays where it is.
-func (o *StoredDelivery) waitForRoom(why *transfer.Error) (*Verdict, error) {
+func (o *StoredDelivery) waitForRoom(why *transfer.Error) (*DriveResult, error) {
 	if !why.Kind.Waits() {
 		why = o.noStore(why)
 	}
-	o.live.waits(0, o.cfg.Clock.Now().Add(waitRetry))
-	return &Verdict{Reason: why, Retry: waitRetry}, o.rec.stands(why, transfer.Waiting)
+	o.live.setWaiting(0, o.cfg.Clock.Now().Add(waitRetry))
+	return &DriveResult{Reason: why, Retry: waitRetry}, o.rec.stands(why, transfer.Waiting)
 }
 
 // sent records that the store has all of the epoch, and returns the slot.
@@ -457,8 +458,8 @@ func (o *StoredDelivery) sent(s *sending) *over {
 	failpoint.Hit("sender.before_shelved")
 	reason, now := o.awaited(nil), o.cfg.Clock.Now()
 	o.next.stopReading()
-	o.items.Rest()
-	o.live.waits(0, now.Add(sentRetry))
+	o.items.Suspend()
+	o.live.setWaiting(0, now.Add(sentRetry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.LastStored = s.out.sealed.Load()
 		rec.Recovering, rec.Crashes = now, 0
@@ -466,7 +467,7 @@ func (o *StoredDelivery) sent(s *sending) *over {
 		return nil
 	}, transfer.Waiting)
 	failpoint.Hit("sender.after_shelved")
-	return ends(&Verdict{Reason: reason, Retry: time.Second}, err) // it asks once, in case the destination is connected
+	return ends(&DriveResult{Reason: reason, Retry: time.Second}, err) // it asks once, in case the destination is connected
 }
 
 // takeWaiting returns the pump that waits for room, for a run of its epoch with a slot; nil: none waits.

@@ -48,9 +48,9 @@ const laneStored = "stored delivery"
 
 // openStored opens the lane of an epoch in the store: its first message is OPEN.
 func openStored(s *stream) error {
-	s.live.travels(transfer.LaneQueue, laneStored)
-	s.line = s.cfg.Lines.Line(string(s.to), "store")
-	s.flight = s.line.Join(s.feeder.wake)
+	s.live.setLane(transfer.LaneQueue, laneStored)
+	s.controller = s.cfg.Controllers.Controller(string(s.to), "store")
+	s.flight = s.controller.Join(s.feeder.wake)
 	s.durable = s.cfg.Store.Lane(s.ctx, s.rec.read().Store(), s.to, s.ID, s.epoch, func(n uint64) {
 		if n == 1 {
 			s.opened.Store(true)

@@ -19,8 +19,8 @@ type stream struct {
 	ctx   context.Context // of the pump
 	pacer *flow.Pacer     // keeps the request's own rate
 
-	way
-	signs
+	epochLane
+	messageFlags
 	b      *wire.Builder
 	chunk  int
 	seq    uint64
@@ -30,25 +30,25 @@ type stream struct {
 	flying atomic.Pointer[flow.Flight] // way.flight, once the lane is open
 }
 
-// signs are the flags of the next message.
-type signs struct {
+// messageFlags are the flags of the next message.
+type messageFlags struct {
 	starved bool // the pump has waited for credit since the last message
 	idle    bool // no message follows for now: the message asks for an acknowledgement
 }
 
-// A way is the lane of an epoch's messages, with its state.
-type way struct {
-	took   time.Duration // that the destination's last answer to OPEN took
-	lane   Lane
-	line   *flow.Line // shared by all transfers to this destination by this lane
-	flight *flow.Flight
+// A epochLane is the lane of an epoch's messages, with its state.
+type epochLane struct {
+	took       time.Duration // that the destination's last answer to OPEN took
+	lane       Lane
+	controller *flow.Controller // shared by all transfers to this destination by this lane
+	flight     *flow.Flight
 
 	// With stored delivery:
 	durable StoredLane  // lane
 	head    []byte      // the OPEN that begins the epoch
 	opened  atomic.Bool // that OPEN is stored
 
-	vitals vitals
+	keepalive keepalive
 }
 
 // openLane opens the lane of this epoch's messages. a is the destination's ACCEPT.
@@ -62,7 +62,7 @@ func (s *stream) openLane(a *wire.Accept) error {
 		return err
 	}
 
-	was := s.live.travels(name, reason)
+	was := s.live.setLane(name, reason)
 	if name != was {
 		s.log.Debug("lane chosen", "lane", name, "error", reason)
 	}
@@ -73,8 +73,8 @@ func (s *stream) openLane(a *wire.Accept) error {
 	}
 
 	s.lane = l
-	s.line = s.cfg.Lines.Line(string(s.to), name)
-	s.flight = s.line.Join(s.feeder.wake)
+	s.controller = s.cfg.Controllers.Controller(string(s.to), name)
+	s.flight = s.controller.Join(s.feeder.wake)
 	s.flying.Store(s.flight)
 	return nil
 }
@@ -99,7 +99,7 @@ func (s *stream) silent(heard time.Time) bool {
 	return f != nil && f.Overdue(heard, s.cfg.Clock.Now())
 }
 
-// wait blocks until ok, with signs of life meanwhile.
+// wait blocks until ok, with keepalives meanwhile.
 func (s *stream) wait(ok func() bool, also <-chan struct{}) error {
 	signed := s.cfg.Clock.Now()
 	timer := s.cfg.Clock.NewTimer(s.quiet(signed, signed))
@@ -117,7 +117,7 @@ func (s *stream) wait(ok func() bool, also <-chan struct{}) error {
 		case <-timer.C():
 			now := s.cfg.Clock.Now()
 			if s.quiet(signed, now) <= 0 {
-				if err := s.sign(); err != nil {
+				if err := s.sendEmpty(); err != nil {
 					return err
 				}
 				signed = now
@@ -131,16 +131,16 @@ func (s *stream) wait(ok func() bool, also <-chan struct{}) error {
 }
 
 // quiet returns for how long no message need be sent; last is the time of the last one.
-func (w *way) quiet(last, now time.Time) time.Duration {
+func (w *epochLane) quiet(last, now time.Time) time.Duration {
 	if w.durable != nil {
-		return w.line.Beat() - now.Sub(last)
+		return w.controller.KeepaliveInterval() - now.Sub(last)
 	}
 	return w.flight.Quiet(last, now)
 }
 
-// sign sends a message without frames: the first of an epoch, which confirms the epoch, and later ones as signs of
+// sendEmpty sends a message without frames: the first of an epoch, which confirms the epoch, and later ones as signs of
 // life. It asks for an acknowledgement, which repeats a lost one, and does not wait for room on the link.
-func (s *stream) sign() error {
+func (s *stream) sendEmpty() error {
 	if s.durable != nil { // no receiver listens for one at the store
 		return nil
 	}
@@ -152,7 +152,7 @@ func (s *stream) flush() error {
 	if s.b.Empty() {
 		return nil
 	}
-	if err := s.throttle(int64(s.b.Len())); err != nil { // before its turn on the link, which others wait for
+	if err := s.throttle(int64(s.b.Len())); err != nil { // before it takes its part of the link, which others wait for
 		return err
 	}
 
@@ -168,7 +168,7 @@ func (s *stream) flush() error {
 // lookAgain is how often a message that waits for a limit checks whether the limit has changed.
 const lookAgain = time.Second
 
-// throttle waits until the limits allow a message of size bytes, with signs of life meanwhile. The recovery time-out
+// throttle waits until the limits allow a message of size bytes, with keepalives meanwhile. The recovery time-out
 // does not count that wait.
 func (s *stream) throttle(size int64) error {
 	if s.cfg.Throttle == nil {
@@ -183,15 +183,15 @@ func (s *stream) throttle(size int64) error {
 		}
 		now := s.cfg.Clock.Now()
 		if s.quiet(signed, now) <= 0 {
-			if err := s.sign(); err != nil {
+			if err := s.sendEmpty(); err != nil {
 				return err
 			}
 			signed = now
 		}
-		timer := s.cfg.Clock.NewTimer(min(again.Sub(now), s.line.Beat(), lookAgain))
+		timer := s.cfg.Clock.NewTimer(min(again.Sub(now), s.controller.KeepaliveInterval(), lookAgain))
 		select {
 		case <-timer.C():
-			s.rec.held(s.cfg.Clock.Now().Sub(now))
+			s.rec.extendDeadline(s.cfg.Clock.Now().Sub(now))
 		case <-s.lane.Done():
 			timer.Stop()
 			return &laneError{errBroken}
@@ -210,7 +210,7 @@ func (s *stream) send(seal func(wire.Header) []byte, size int, ask bool) error {
 	ask = s.flight.Send(s.seq, int64(size), s.cfg.Clock.Now()) || ask
 	m := seal(wire.Header{Transfer: s.ID, Epoch: s.epoch, Seq: s.seq, Starved: s.starved, Ask: ask})
 	s.starved = false
-	s.live.wired(len(m))
+	s.live.countMessage(len(m))
 	if err := s.lane.Send(m); err != nil {
 		return &laneError{err}
 	}
@@ -221,7 +221,7 @@ func (s *stream) send(seal func(wire.Header) []byte, size int, ask bool) error {
 // pace returns the most bytes of a message: no more than the settings allow, and no more than the link carries, or a
 // limit allows, in a fraction of a second.
 func (s *stream) pace() int {
-	most := s.line.Pace()
+	most := s.controller.Pace()
 	if s.durable != nil {
 		most *= 2 // in the store each message has a link before it, and none waits for another transfer's
 	}

@@ -200,7 +200,7 @@ func KindOf(err error) Kind {
 		return e.Kind
 	case Full(err):
 		return KindNoSpace
-	case Passing(err):
+	case Transient(err):
 		return KindBusy
 	case errors.Is(err, fs.ErrNotExist):
 		return KindMissing

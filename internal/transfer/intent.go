@@ -5,12 +5,12 @@ package transfer
 type Intent struct {
 	Outcome Outcome `json:"outcome"`         // the outcome if the commit succeeds
 	Place   []byte  `json:"place,omitempty"` // the place's own data for recovery after a crash; opaque to other code
-	// Mark is kept in memory until the transfer ends, if files of the transfer may replace others. It is not stored.
-	Mark *Mark `json:"-"`
+	// FileID is kept in memory until the transfer ends, if files of the transfer may replace others. It is not stored.
+	FileID *FileID `json:"-"`
 }
 
-// A Mark distinguishes a file of an item from other files of its place.
-type Mark struct {
+// A FileID distinguishes a file of an item from other files of its place.
+type FileID struct {
 	Volume uint64 // such as a device
 	Number uint64 // such as an inode; neighbours were often made one after another
 	Stamp  uint32 // a checksum of other facts of the file

@@ -155,7 +155,7 @@ func (h *Header) put(m []byte, frames uint16) {
 	binary.BigEndian.PutUint64(m[32:], digest.Message(m))
 }
 
-// Bare returns a message without frames, as a sign of life. It does not affect the message of a Builder.
+// Bare returns a message without frames, as a keepalive. It does not affect the message of a Builder.
 func Bare(h Header) []byte {
 	m := make([]byte, HeaderSize)
 	h.put(m, 0)

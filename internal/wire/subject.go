@@ -214,8 +214,8 @@ const Rules = "ferry.rules"
 // Claims carries the identities that queue managers are to admit, signed by the network's authority.
 const Claims = "ferry.claims"
 
-// FarStoreSubject carries messages to be stored at another queue manager, on the connection of the data. It never equals a
-// subject of DataSubject: an agent's token is in capitals.
+// FarStoreSubject carries messages to be stored at another queue manager, on the connection of the data. It never
+// equals a subject of DataSubject: an agent's token is in capitals.
 func FarStoreSubject(at string, from transfer.AgentName, id transfer.ID) string {
 	return farStoreData + at + "." + from.Token() + "." + id.String()
 }
@@ -242,11 +242,11 @@ func ForwardSubject(to, from string) string { return "ferry.forward." + to + "."
 // AllForwarded matches each ForwardSubject to a queue manager.
 func AllForwarded(to string) string { return ForwardSubject(to, "*") }
 
-// PlaceSubject carries the registrations (identity.Registration) of the identity with a token.
-func PlaceSubject(of string) string { return "ferry.place." + of }
+// RegistrationSubject carries the registrations (identity.Registration) of the identity with a token.
+func RegistrationSubject(of string) string { return "ferry.place." + of }
 
-// AllPlaces matches each PlaceSubject.
-const AllPlaces = "ferry.place.*"
+// AllRegistrations matches each RegistrationSubject.
+const AllRegistrations = "ferry.place.*"
 
 // AllManagers matches the subjects of ManagerSubject.
 const AllManagers = "ferry.manager.*"

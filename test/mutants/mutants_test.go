@@ -122,7 +122,7 @@ var mutants = []mutant{
 	{"call-started-twice", "a program that ran when its agent ended is started again unasked", inCall, "TestNotAgainAfterACrash"},
 	{"tally-unchecked", "an arrived file is not compared with the files at the job's other destinations", inProtocol, "TestDeletedForTheRightSum"},
 	{"replaced-unseen", "a file is sent that is another version than the request expects", inProtocol, "TestReplacedBeforeItIsRead"},
-	{"line-unmeasured", "a line is believed before its rate is known, and is silent after 4 s", inFlow, "TestLineDoesNotBelieveABurst"},
+	{"line-unmeasured", "a line is believed before its rate is known, and is silent after 4 s", inFlow, "TestBurstDoesNotRaiseTheWindow"},
 	{"stored-part-dropped", "the part of a stored message that has come is read again", inLink, "slow-stored"},
 	{"question-by-time", "a question is given up at its time, though bytes of it move", inManager, "TestQuestionsOverSlowLines"},
 	{"lost-ledger-unasked", "a destination does not end a transfer that its source has lost", inProtocol, "TestSourceLedgerGone"},

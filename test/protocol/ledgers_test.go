@@ -26,7 +26,7 @@ func (w *world) coordinationAsks(id transfer.ID) {
 			}
 		}
 	}
-	if _, err := sender.Disown(&s.cfg, &b); err != nil {
+	if _, err := sender.EndUnknown(&s.cfg, &b); err != nil {
 		w.t.Error(err)
 	}
 }

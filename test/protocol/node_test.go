@@ -173,7 +173,7 @@ func (n *node) woken() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range r.outs {
-		d.o.Nudge("")
+		d.o.DestinationRestarted("")
 		d.poke()
 	}
 }

@@ -191,7 +191,7 @@ func (w *world) forgotten() {
 		w.until(time.Hour, string(n.name)+" keeps programs of a transfer that is over", func() (none bool) {
 			r := n.living()
 			return r != nil && r.ledger.View(func(t *ledger.Tx) error {
-				for key := range ledger.DrawerOf(t, "programs").All("", "") {
+				for key := range ledger.NamespaceOf(t, "programs").All("", "") {
 					if strings.HasSuffix(key, "/pre-destination") && w.dst.living() == r && w.src.living() != nil {
 						continue // a refused transfer leaves no record that could end
 					}

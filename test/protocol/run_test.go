@@ -72,14 +72,14 @@ func (n *node) newRun(dir string) (*run, error) {
 	r.pool = flow.NewPool(w.set.pool, w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
 	executor := r.calls(log)
 	r.recv = receiver.New(receiver.Config{Programs: executor, Agent: n.name, Ledger: r.ledger, Place: target, Link: line{r}, Note: r.note,
-		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Places: w.set.places, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
+		Clock: n.clockOf(), Log: log, Slots: w.set.slots, ItemSlots: w.set.places, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
 		Changed: func() {}, Over: r.overAt, Lanes: lane{r: r}, Came: r.came})
 	r.cfg = sender.Config{Programs: executor, Agent: n.name, Ledger: r.ledger, Place: source, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: func(p *transfer.Progress) {
 			if !r.crashable.crashed() { // later changes of its ledger are lost
 				w.said(p)
 			}
-		}, Changed: r.changed, Clock: n.clockOf(), Log: log, Lines: new(flow.Lines),
+		}, Changed: r.changed, Clock: n.clockOf(), Log: log, Controllers: new(flow.Controllers),
 		Settings: w.set.settings, MaxChunk: transfer.MaxChunk, MaxTargets: cmp.Or(w.set.targets, 200), Throttle: sender.NewThrottle(n.clockOf())}
 	err = r.ledger.DropOrphans()
 	if err == nil {
@@ -138,7 +138,7 @@ func (r *run) overAt(_ context.Context, source transfer.AgentName, id transfer.I
 	var tomb ledger.Tombstone
 	err := s.ledger.View(func(t *ledger.Tx) (err error) {
 		if rec, err = t.Source(id); err == nil && rec == nil {
-			tomb, err = ledger.EntombedByAny(t, id)
+			tomb, err = ledger.TombstoneByAny(t, id)
 		}
 		return err
 	})
@@ -326,23 +326,23 @@ func (r *run) rest(d *driven, most time.Duration) bool {
 	}
 }
 
-func (r *run) step(d *driven) sender.Verdict {
+func (r *run) step(d *driven) sender.DriveResult {
 	state := d.o.State()
 	if state == transfer.Parked && !d.o.Cancelled() {
-		return sender.Verdict{}
+		return sender.DriveResult{}
 	}
 	if (state == transfer.Accepted || state == transfer.Waiting) && r.node.w.net.Rules().Cut && !d.o.Cancelled() {
 		ended, _, err := d.o.MarkUnreachable()
 		if err != nil && !r.crashable.crashed() && r.node.w.now().inject == nil {
 			r.node.w.t.Errorf("MarkUnreachable: %v", err)
 		}
-		return sender.Verdict{Final: ended, Retry: 4 * time.Second}
+		return sender.DriveResult{Final: ended, Retry: 4 * time.Second}
 	}
 	if d.o.Cancelled() {
 		if done, err := d.o.CancelNow(); done {
-			return sender.Verdict{Final: true}
+			return sender.DriveResult{Final: true}
 		} else if err != nil {
-			return sender.Verdict{Retry: time.Second}
+			return sender.DriveResult{Retry: time.Second}
 		}
 	}
 	return d.o.Drive(r.ctx)
@@ -461,7 +461,7 @@ func (r *run) accept(q transfer.Request) error {
 		}
 		head, parts := inParts(q)
 		fresh = sender.NewRecord(head, word.Origin{Principal: "user"}, now)
-		return errors.Join(fresh.Move(transfer.Accepted), t.Requests().Claim(q.ID, "user", parts), t.PutSource(fresh))
+		return errors.Join(fresh.Move(transfer.Accepted), t.Requests().AcceptParts(q.ID, "user", parts), t.PutSource(fresh))
 	})
 	if err == nil && fresh != nil {
 		r.add(fresh)

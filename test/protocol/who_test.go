@@ -347,7 +347,7 @@ func (n *network) forgetUpTo(id transfer.ID) {
 		for k := range ledger.MaxTombstones + 1 {
 			one := old
 			one[14], one[15] = byte(k>>8), byte(k)
-			if err := tx.Entomb(one, transfer.Cancelled, ""); err != nil {
+			if err := tx.PutTombstone(one, transfer.Cancelled, ""); err != nil {
 				return err
 			}
 		}

@@ -19,7 +19,7 @@ import (
 
 // When an agent asks coordination for its log.
 const (
-	lookEvery   = time.Minute            // as a witness
+	askEvery    = time.Minute            // as a witness
 	proveEvery  = time.Second            // at most, while records wait to be proved
 	proveSoon   = 200 * time.Millisecond // where a checkpoint was only just made
 	proveFast   = 100 * time.Millisecond // and where the outbox fills
@@ -45,12 +45,12 @@ type Witness struct {
 	wake chan struct{}
 	lost chan struct{} // coordination does not have records that it has receipted
 
-	turn    sync.Mutex // held from the look at the memory to its change
-	mu      sync.Mutex
-	memory  *witness.Memory
-	have    uint64 // receipted in this run
-	soon    bool   // coordination is about to have a checkpoint behind them
-	trouble string // why records cannot be proved
+	updating sync.Mutex // held from the look at the memory to its change
+	mu       sync.Mutex
+	memory   *witness.Memory
+	have     uint64 // receipted in this run
+	soon     bool   // coordination is about to have a checkpoint behind them
+	trouble  string // why records cannot be proved
 
 	cosigned time.Time // the last checkpoint that coordination took with a cosignature
 }
@@ -139,7 +139,7 @@ func (w *Witness) loop() {
 			continue
 		}
 		last = now
-		more, err := w.look(w.cfg.Context)
+		more, err := w.askLog(w.cfg.Context)
 		switch {
 		case w.cfg.Context.Err() != nil:
 			return
@@ -167,7 +167,7 @@ func (w *Witness) first() time.Duration {
 
 // due returns the time until the next question for the log, if the last one was at a time.
 func (w *Witness) due(last, now time.Time) time.Duration {
-	every := lookEvery
+	every := askEvery
 	w.mu.Lock()
 	waits, soon := w.have > 0, w.soon
 	w.mu.Unlock()
@@ -177,7 +177,7 @@ func (w *Witness) due(last, now time.Time) time.Duration {
 		every = max(proveSoon, min(proveLine*w.cfg.Conn.Delay(), thinGather))
 	case w.cfg.Conn.Lag() > thinLag:
 		every = thinGather
-	case ledger.Fills(w.cfg.Ledger):
+	case ledger.OutboxFillsUp(w.cfg.Ledger):
 		every = max(proveFast, proveLine*w.cfg.Conn.Delay()/8)
 	default:
 		every = max(proveEvery, min(proveLine*w.cfg.Conn.Delay(), thinGather))
@@ -188,9 +188,9 @@ func (w *Witness) due(last, now time.Time) time.Duration {
 	return last.Add(every).Sub(now)
 }
 
-// look asks for the log, takes the answer, and lets the outbox drop the records that it proves. more says that more can
-// be proved at once.
-func (w *Witness) look(ctx context.Context) (more bool, err error) {
+// askLog asks for the log, takes the answer, and lets the outbox drop the records that it proves. more says that more
+// can be proved at once.
+func (w *Witness) askLog(ctx context.Context) (more bool, err error) {
 	w.mu.Lock()
 	memory, have := w.memory, w.have
 	w.mu.Unlock()
@@ -225,8 +225,8 @@ func (w *Witness) look(ctx context.Context) (more bool, err error) {
 
 // take verifies the log that coordination shows, keeps the new memory, and cosigns.
 func (w *Witness) take(ctx context.Context, shown *witness.Shown, seen *wire.LogSeen) (more bool, err error) {
-	w.turn.Lock()
-	defer w.turn.Unlock()
+	w.updating.Lock()
+	defer w.updating.Unlock()
 	w.mu.Lock()
 	before := w.memory
 	w.mu.Unlock()
@@ -253,7 +253,7 @@ func (w *Witness) take(ctx context.Context, shown *witness.Shown, seen *wire.Log
 	if seen.First > 0 {
 		proved, err = w.proved(next, shown, seen.First, seen.Last)
 	}
-	w.say(err)
+	w.setTrouble(err)
 	if next != before || proved > 0 {
 		if err := w.keep(next, proved); err != nil {
 			return false, err
@@ -340,8 +340,8 @@ func (w *Witness) settled(through uint64) {
 	}
 }
 
-// say keeps the error of a proof for the heartbeats; nil clears it.
-func (w *Witness) say(err error) {
+// setTrouble keeps the error of a proof for the heartbeats; nil clears it.
+func (w *Witness) setTrouble(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -386,8 +386,8 @@ func (w *Witness) countersign(ctx context.Context, m *witness.Memory, shown *wit
 	w.mu.Unlock()
 }
 
-// Degraded returns the trouble of a witness: the agent has seen another log than the present one, or its records are not
-// proved to be in it.
+// Degraded returns the trouble of a witness: the agent has seen another log than the present one, or its records are
+// not proved to be in it.
 func (w *Witness) Degraded() string {
 	if w.key == nil {
 		return ""
@@ -420,8 +420,8 @@ func (w *Witness) noIdentity() error {
 	return transfer.Errorf(transfer.KindUsage, "%s has no identity, so it is no witness of the audit log", w.cfg.Agent)
 }
 
-// Accept makes this agent a witness of a log that is not the one it has seen, for a principal. An audit record keeps the
-// state that it had seen.
+// Accept makes this agent a witness of a log that is not the one it has seen, for a principal. An audit record keeps
+// the state that it had seen.
 func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
 	if w.key == nil {
 		return w.noIdentity()
@@ -430,8 +430,8 @@ func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
 	if err != nil {
 		return err
 	}
-	w.turn.Lock()
-	defer w.turn.Unlock()
+	w.updating.Lock()
+	defer w.updating.Unlock()
 	w.mu.Lock()
 	before := w.memory
 	w.mu.Unlock()

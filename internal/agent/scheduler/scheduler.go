@@ -275,11 +275,11 @@ func (s *Scheduler) drive(e *entry, ending bool) {
 	wake.Up(s.cfg.Wakeup)
 }
 
-func (s *Scheduler) run(e *entry, ending bool) (v sender.Verdict) {
+func (s *Scheduler) run(e *entry, ending bool) (v sender.DriveResult) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.cfg.Log.Error("transfer panicked and waits", "transfer", e.o.ID, "panic", p, "stack", string(debug.Stack()))
-			v = sender.Verdict{Retry: time.Minute}
+			v = sender.DriveResult{Retry: time.Minute}
 		}
 	}()
 
@@ -288,7 +288,7 @@ func (s *Scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 		if err != nil {
 			s.cfg.Log.Error("cannot write the ledger", "error", err)
 		}
-		return sender.Verdict{Final: done, Retry: peerRetry}
+		return sender.DriveResult{Final: done, Retry: peerRetry}
 	}
 
 	if !ending && e.o.NeedsDestination() && !s.reachable(e.to) {
@@ -296,7 +296,7 @@ func (s *Scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 		if err != nil {
 			s.cfg.Log.Error("cannot write the ledger", "error", err)
 		}
-		return sender.Verdict{Final: ended, Retry: retry}
+		return sender.DriveResult{Final: ended, Retry: retry}
 	}
 
 	s.cfg.Changed()
@@ -361,7 +361,7 @@ func (s *Scheduler) ForgetPeers() {
 	})
 }
 
-// heard wakes the transfers to an agent that had been away, and nudges those that run to one that has restarted.
+// heard wakes the transfers to an agent that had been away, and tells those that run to one that has restarted.
 func (s *Scheduler) heard(name transfer.AgentName, instance string) {
 	anew := s.peers.heard(name, instance, s.cfg.Clock.Now())
 	s.mu.Lock()
@@ -371,7 +371,7 @@ func (s *Scheduler) heard(name transfer.AgentName, instance string) {
 			continue
 		}
 		if e.running && anew {
-			e.o.Nudge(instance)
+			e.o.DestinationRestarted(instance)
 		}
 		r := e.o.Record().Progress.Reason
 		if !e.running && !e.notBefore.IsZero() && (r != nil && r.Kind == transfer.KindUnreachable || anew && e.stored) {

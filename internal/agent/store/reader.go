@@ -23,7 +23,7 @@ const (
 type reader struct {
 	*Client
 	may  func() bool // waits until data may be read; false: the agent ends
-	recv receiver.Desk
+	recv receiver.StoredInput
 	lane *stored.Reader
 
 	looked time.Duration                  // that the last look took
@@ -33,7 +33,7 @@ type reader struct {
 }
 
 func newReader(s *Client, recv *receiver.Receiver, may func() bool) *reader {
-	r := &reader{Client: s, may: may, recv: receiver.Desk{Receiver: recv}, later: map[wire.StoredEpoch]time.Time{}}
+	r := &reader{Client: s, may: may, recv: receiver.StoredInput{Receiver: recv}, later: map[wire.StoredEpoch]time.Time{}}
 	r.lane = stored.NewReader(stored.ReaderConfig{Store: s.at, Clock: s.cfg.Clock, Context: s.cfg.Context, Take: r.take})
 	return r
 }

@@ -71,7 +71,7 @@ func key(q *transfer.Request, at transfer.CallPoint) string {
 }
 
 func read(t *ledger.Tx, key string) (s state, err error) {
-	b := ledger.DrawerOf(t, drawer).Get(key)
+	b := ledger.NamespaceOf(t, drawer).Get(key)
 	if len(b) == 0 {
 		return s, nil
 	}
@@ -87,7 +87,7 @@ func (s state) put(t *ledger.Tx, key string) error {
 	if err != nil {
 		return err
 	}
-	return ledger.DrawerOf(t, drawer).Put(key, b)
+	return ledger.NamespaceOf(t, drawer).Put(key, b)
 }
 
 // Check returns an error where a program of a request could not be run here, of those that this side runs. The error is
@@ -243,7 +243,7 @@ func (x *Executor) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failu
 func (x *Executor) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 	for _, at := range transfer.CallPoints() {
 		if at.AtDest() == atDest {
-			if err := ledger.DrawerOf(t, drawer).Delete(key(q, at)); err != nil {
+			if err := ledger.NamespaceOf(t, drawer).Delete(key(q, at)); err != nil {
 				return err
 			}
 		}
@@ -255,7 +255,7 @@ func (x *Executor) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error 
 func (x *Executor) RemoveOld(keep time.Duration) error {
 	var old []string
 	err := x.cfg.Ledger.View(func(t *ledger.Tx) error {
-		for key := range ledger.DrawerOf(t, drawer).All("", "") {
+		for key := range ledger.NamespaceOf(t, drawer).All("", "") {
 			text, _, _ := strings.Cut(key, "/")
 			id, err := transfer.ParseID(text)
 			if err != nil || x.cfg.Clock.Now().Sub(id.Time()) <= keep {
@@ -277,7 +277,7 @@ func (x *Executor) RemoveOld(keep time.Duration) error {
 	}
 	return x.cfg.Ledger.Update(func(t *ledger.Tx) (err error) {
 		for _, key := range old {
-			err = errors.Join(err, ledger.DrawerOf(t, drawer).Delete(key))
+			err = errors.Join(err, ledger.NamespaceOf(t, drawer).Delete(key))
 		}
 		return err
 	})

@@ -23,7 +23,7 @@ type Definition interface {
 // A Store has the definitions of one kind in a duty's drawer of the ledger, in JSON and in the order of their keys. The
 // keys begin with Prefix. The rest of the drawer is the duty's own.
 type Store[D Definition] struct {
-	ledger.Drawer
+	ledger.Namespace
 	Prefix string
 	Decode func(key string, data []byte) (D, error)
 }

@@ -245,7 +245,7 @@ func (p *Put) Requests() (all []*transfer.Request) {
 type drawer struct{ duty.Store[*Job] }
 
 func drawerOf(t *ledger.Tx) drawer {
-	return drawer{duty.Store[*Job]{Drawer: ledger.DrawerOf(t, "job"), Prefix: "j/", Decode: duty.Decoder("job", version, func(j *Job) int { return j.V })}}
+	return drawer{duty.Store[*Job]{Namespace: ledger.NamespaceOf(t, "job"), Prefix: "j/", Decode: duty.Decoder("job", version, func(j *Job) int { return j.V })}}
 }
 
 func childKey(id transfer.ID, n int) string { return fmt.Sprintf("c/%s/%04d", id, n) }

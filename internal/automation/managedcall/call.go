@@ -131,7 +131,7 @@ func (c *Call) settle(now time.Time, ran *transfer.Ran, failure *transfer.Error)
 type drawer struct{ duty.Store[*Call] }
 
 func drawerOf(t *ledger.Tx) drawer {
-	return drawer{duty.Store[*Call]{Drawer: ledger.DrawerOf(t, "call"), Prefix: "c/", Decode: duty.Decoder("call", version, func(c *Call) int { return c.V })}}
+	return drawer{duty.Store[*Call]{Namespace: ledger.NamespaceOf(t, "call"), Prefix: "c/", Decode: duty.Decoder("call", version, func(c *Call) int { return c.V })}}
 }
 
 // put writes a call. A call that has not ended has the key "a/" and its ID beside it, with its principal.

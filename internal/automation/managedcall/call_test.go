@@ -74,7 +74,7 @@ func (w *world) start() {
 			if w.fails != nil && w.fails() {
 				return errors.New("the disk is full")
 			}
-			d, n := ledger.DrawerOf(t, "notes"), 0
+			d, n := ledger.NamespaceOf(t, "notes"), 0
 			fmt.Sscan(string(d.Get("n")), &n) // nothing is 0
 			return errors.Join(d.Put("n", fmt.Append(nil, n+1)), d.Put(fmt.Sprintf("r/%06d", n), wire.Marshal(r)))
 		}})
@@ -171,7 +171,7 @@ func (w *world) show(id transfer.ID) *Call {
 // notes are the audit records of a call, of an event.
 func (w *world) notes(id transfer.ID, event audit.Event) (all []audit.Record) {
 	err := w.k.Ledger.View(func(t *ledger.Tx) error {
-		for _, value := range ledger.DrawerOf(t, "notes").All("r/", "") {
+		for _, value := range ledger.NamespaceOf(t, "notes").All("r/", "") {
 			var r audit.Record
 			if err := json.Unmarshal(value, &r); err != nil {
 				return err

@@ -32,14 +32,14 @@ const drawerName = "monitor"
 
 const (
 	maxLogged = 1000
-	maxKey    = ledger.MaxDrawerKey
+	maxKey    = ledger.MaxNamespaceKey
 )
 
 // A drawer has the monitors, each under its name.
 type drawer = duty.Store[*record]
 
 func drawerOf(t *ledger.Tx) drawer {
-	return drawer{Drawer: ledger.DrawerOf(t, drawerName), Prefix: "d/", Decode: decode[record]}
+	return drawer{Namespace: ledger.NamespaceOf(t, drawerName), Prefix: "d/", Decode: decode[record]}
 }
 
 func statusKey(name string) string            { return "s/" + name }

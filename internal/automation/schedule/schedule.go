@@ -163,7 +163,7 @@ func (p *Put) makePlan(asked time.Time) (err error) {
 type drawer struct{ duty.Store[*Schedule] }
 
 func drawerOf(t *ledger.Tx) drawer {
-	return drawer{duty.Store[*Schedule]{Drawer: ledger.DrawerOf(t, "schedule"), Prefix: "s/", Decode: duty.Decoder("schedule", version, func(s *Schedule) int { return s.V })}}
+	return drawer{duty.Store[*Schedule]{Namespace: ledger.NamespaceOf(t, "schedule"), Prefix: "s/", Decode: duty.Decoder("schedule", version, func(s *Schedule) int { return s.V })}}
 }
 
 // claims are the claims with keys after one; "": all.

@@ -82,7 +82,7 @@ func (s templateDuty) Questions() map[wire.Kind]duty.Question {
 type templates = duty.Store[*Template]
 
 func drawerOf(t *ledger.Tx) templates {
-	return templates{Drawer: ledger.DrawerOf(t, "template"), Decode: duty.Decoder("template", version, func(*Template) int { return version })}
+	return templates{Namespace: ledger.NamespaceOf(t, "template"), Decode: duty.Decoder("template", version, func(*Template) int { return version })}
 }
 
 // Key is the name of the template.

@@ -11,7 +11,7 @@ func TestAPathSaysWhatItCarries(t *testing.T) {
 	_, a, b := two(t, nil)
 	l := mustOpen(t, a, b, 1)
 	before, _ := l.Carried()
-	came := direct.Came(b.Hub, "ALPHA")
+	came := direct.Received(b.Hub, "ALPHA")
 	message := framed(id(1), 1, 1, make([]byte, 100_000))
 	size := len(message)
 	if err := l.Send(message); err != nil {
@@ -22,10 +22,10 @@ func TestAPathSaysWhatItCarries(t *testing.T) {
 		n, waits := l.Carried()
 		return int(n-before) >= size && !waits
 	})
-	if n := direct.Came(b.Hub, "ALPHA") - came; int(n) < size {
+	if n := direct.Received(b.Hub, "ALPHA") - came; int(n) < size {
 		t.Errorf("%d bytes have come of a message of %d", n, size)
 	}
-	if n := direct.Came(b.Hub, "GAMMA"); n != 0 {
+	if n := direct.Received(b.Hub, "GAMMA"); n != 0 {
 		t.Errorf("%d bytes have come from an agent that has sent none", n)
 	}
 }

@@ -59,27 +59,27 @@ import (
 
 // Times and limits of the lane.
 const (
-	dialTime    = 3 * time.Second  // to connect, and more if answers take long; see patience
-	greetTime   = 8 * time.Second  // for WELCOME, behind other data on a slow link
-	freshTime   = time.Second      // a path that received data so recently is alive
-	pingTime    = 3 * time.Second  // any other path must answer within this before it is used again
-	awaitTime   = 4 * time.Second  // for the connection that the other side dials, and more if answers take long
-	idleTime    = 60 * time.Second // a silent path is closed
-	pingEvery   = 20 * time.Second // so that a used path is not silent
-	unusedTime  = 5 * time.Minute  // a path without transfers is closed
-	stuckTime   = 20 * time.Second // a write without progress; a sender that waits for an acknowledgement notices sooner
-	remember    = 30 * time.Second // that a peer cannot be reached, at first
-	rememberMax = 10 * time.Minute // at most
-	strangers   = 256              // connections without a HELLO
-	maxAsked    = 32               // peers that are dialled at once at their request
-	maxPeers    = 4096             // peers with remembered state
-	maxAttached = 4096             // transfers on a path
-	maxHello    = 4 << 10          // bytes
-	maxGroup    = 16               // connections of a path
-	maxHeld     = 64 << 20         // bytes out of sequence; for more, the gap is reported
-	maxBody     = wire.MaxMessage  // of a CHUNK frame
-	queueDepth  = 4                // messages between Send and the connections
-	tokenSize   = 32
+	dialTime     = 3 * time.Second  // to connect, and more if answers take long; see patience
+	greetTime    = 8 * time.Second  // for WELCOME, behind other data on a slow link
+	freshTime    = time.Second      // a path that received data so recently is alive
+	pingTime     = 3 * time.Second  // any other path must answer within this before it is used again
+	awaitTime    = 4 * time.Second  // for the connection that the other side dials, and more if answers take long
+	idleTime     = 60 * time.Second // a silent path is closed
+	pingEvery    = 20 * time.Second // so that a used path is not silent
+	unusedTime   = 5 * time.Minute  // a path without transfers is closed
+	stuckTime    = 20 * time.Second // a write without progress; a sender that waits for an acknowledgement notices sooner
+	remember     = 30 * time.Second // that a peer cannot be reached, at first
+	rememberMax  = 10 * time.Minute // at most
+	unidentified = 256              // connections without a HELLO
+	maxAsked     = 32               // peers that are dialled at once at their request
+	maxPeers     = 4096             // peers with remembered state
+	maxAttached  = 4096             // transfers on a path
+	maxHello     = 4 << 10          // bytes
+	maxGroup     = 16               // connections of a path
+	maxHeld      = 64 << 20         // bytes out of sequence; for more, the gap is reported
+	maxBody      = wire.MaxMessage  // of a CHUNK frame
+	queueDepth   = 4                // messages between Send and the connections
+	tokenSize    = 32
 )
 
 // Config has the parameters of a Hub.
@@ -88,9 +88,9 @@ type Config struct {
 	Mode   string // wire.DirectTLS or wire.DirectPlain
 	Listen string // HOST:PORT, port 0 for any that is free; empty: this agent only dials
 	// Addresses are the addresses for others to dial; empty: the address of Listen.
-	Addresses   []string
-	Connections int // of a path that this agent dials, 1 to 16; 0 is 1
-	Strangers   int // connections without a HELLO, at most and by default 256
+	Addresses    []string
+	Connections  int // of a path that this agent dials, 1 to 16; 0 is 1
+	Unidentified int // connections without a HELLO, at most and by default 256
 	// Identity is the identity of this agent. With mode tls both sides present theirs and check the other's name. nil:
 	// the agents have no identities, and the dialler compares the certificate of this run with the hash in OPEN or
 	// ACCEPT.
@@ -120,24 +120,24 @@ type Hub struct {
 	door   *tcp.PendingConns // limits connections without a HELLO
 	asked  chan struct{}     // a token for each peer that is dialled at its request
 
-	mu      sync.Mutex
-	listen  net.Listener // nil: the hub only dials
-	at      string       // the requested address
-	told    []string     // addresses for others to dial
-	paths   map[transfer.AgentName][]*path
-	forming map[string]*forming
-	waiting map[transfer.AgentName]chan struct{} // closed when a path comes up
-	bad     map[transfer.AgentName]*unreached
-	turns   map[transfer.AgentName]chan struct{} // held by the goroutine that connects to a peer; one for each peer
+	mu        sync.Mutex
+	listen    net.Listener // nil: the hub only dials
+	at        string       // the requested address
+	told      []string     // addresses for others to dial
+	paths     map[transfer.AgentName][]*path
+	forming   map[string]*partialGroup
+	waiting   map[transfer.AgentName]chan struct{} // closed when a path comes up
+	bad       map[transfer.AgentName]*unreachablePeer
+	dialLocks map[transfer.AgentName]chan struct{} // held by the goroutine that connects to a peer; one for each peer
 }
 
-// unreached remembers that a peer could not be dialled.
-type unreached struct {
-	pin   string // the run and the addresses that were tried; a restart changes them
-	until time.Time
-	pause time.Duration
-	deaf  bool // it was asked to dial, and did not
-	err   error
+// unreachablePeer remembers that a peer could not be dialled.
+type unreachablePeer struct {
+	pin        string // the run and the addresses that were tried; a restart changes them
+	until      time.Time
+	pause      time.Duration
+	didNotDial bool // it was asked to dial, and did not
+	err        error
 }
 
 // New makes a hub and listens. Its errors are of kind Usage.
@@ -151,8 +151,8 @@ func New(cfg Config) (*Hub, error) {
 		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
 
-	h := &Hub{cfg: cfg, door: tcp.NewPendingConns(cmp.Or(cfg.Strangers, strangers)), quiet: quiet.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
-		forming: map[string]*forming{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreached{}, turns: map[transfer.AgentName]chan struct{}{}}
+	h := &Hub{cfg: cfg, door: tcp.NewPendingConns(cmp.Or(cfg.Unidentified, unidentified)), quiet: quiet.New(cfg.Log, func() time.Time { return cfg.Clock.Now() }), key: make([]byte, 32), asked: make(chan struct{}, maxAsked), paths: map[transfer.AgentName][]*path{},
+		forming: map[string]*partialGroup{}, waiting: map[transfer.AgentName]chan struct{}{}, bad: map[transfer.AgentName]*unreachablePeer{}, dialLocks: map[transfer.AgentName]chan struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	rand.Read(h.key)
 	if cfg.Connections < 1 || cfg.Connections > maxGroup {
@@ -180,7 +180,7 @@ func New(cfg Config) (*Hub, error) {
 		return nil, err
 	}
 
-	h.wg.Go(h.tend)
+	h.wg.Go(h.maintain)
 	return h, nil
 }
 
@@ -239,8 +239,8 @@ func (h *Hub) Offer(id transfer.ID, peer transfer.AgentName) *wire.Direct {
 	return d
 }
 
-// tend closes unused paths, and forgets old failures.
-func (h *Hub) tend() {
+// maintain closes unused paths, and forgets old failures.
+func (h *Hub) maintain() {
 	t := h.cfg.Clock.NewTimer(pingEvery)
 	defer t.Stop()
 	for {
@@ -262,7 +262,7 @@ func (h *Hub) tend() {
 		}
 		h.mu.Unlock()
 		for _, p := range all {
-			p.tend(now)
+			p.maintain(now)
 		}
 		t.Reset(pingEvery)
 	}
@@ -303,20 +303,20 @@ func (h *Hub) remove(p *path) {
 	}
 }
 
-// Came returns the number of bytes that have arrived on the present paths from a peer.
-func Came(h *Hub, peer transfer.AgentName) (n int64) {
+// Received returns the number of bytes that have arrived on the present paths from a peer.
+func Received(h *Hub, peer transfer.AgentName) (n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.paths[peer] {
-		for _, s := range p.strands {
+		for _, s := range p.conns {
 			n += s.w.came.Load()
 		}
 	}
 	return n
 }
 
-// comes returns a channel that closes when a path to peer comes up.
-func (h *Hub) comes(peer transfer.AgentName) <-chan struct{} {
+// pathUp returns a channel that closes when a path to peer comes up.
+func (h *Hub) pathUp(peer transfer.AgentName) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.waiting[peer]
@@ -327,8 +327,8 @@ func (h *Hub) comes(peer transfer.AgentName) <-chan struct{} {
 	return c
 }
 
-// some returns the latest path to peer that has not ended.
-func (h *Hub) some(peer transfer.AgentName) *path {
+// latestPath returns the latest path to peer that has not ended.
+func (h *Hub) latestPath(peer transfer.AgentName) *path {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range slices.Backward(h.paths[peer]) {

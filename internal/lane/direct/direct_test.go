@@ -372,7 +372,7 @@ func relayTo(t *testing.T, address string) (at string, stop func()) {
 	return l.Addr().String(), func() { close(gone); l.Close() }
 }
 
-func TestStrangersAreShownTheDoor(t *testing.T) {
+func TestUnidentifiedConnectionsAreClosed(t *testing.T) {
 	_, a, b := two(t, nil)
 	for what, say := range map[string]string{
 		"http":      "GET / HTTP/1.1\r\n\r\n",
@@ -398,7 +398,7 @@ func TestStrangersAreShownTheDoor(t *testing.T) {
 var errTimeout = context.DeadlineExceeded
 
 // Connections without a HELLO do not keep out connections with a token, in any number.
-func TestStrangersDoNotKeepOthersOut(t *testing.T) {
+func TestUnidentifiedConnectionsDoNotBlockOthers(t *testing.T) {
 	_, a, b := two(t, nil)
 	for range 600 {
 		c, err := net.Dial("tcp", b.Addresses()[0])

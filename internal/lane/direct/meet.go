@@ -32,7 +32,7 @@ func (h *Hub) accept(l net.Listener) {
 		h.door.Enter(c)
 		h.wg.Go(func() {
 			defer h.door.Leave(c)
-			h.met(c)
+			h.greet(c)
 		})
 	}
 }
@@ -48,8 +48,8 @@ func (h *Hub) pause(d time.Duration) bool {
 	}
 }
 
-// met greets an incoming connection.
-func (h *Hub) met(raw net.Conn) {
+// greet greets an incoming connection.
+func (h *Hub) greet(raw net.Conn) {
 	raw.SetDeadline(time.Now().Add(greetTime))
 	if err := h.cfg.Options.Apply(raw); err != nil {
 		h.cfg.Log.Debug("socket options cannot be set", "error", err)
@@ -76,24 +76,24 @@ func (h *Hub) met(raw net.Conn) {
 		raw.Close()
 		return
 	}
-	if err := h.letIn(hi, w); err != nil {
+	if err := h.addConn(hi, w); err != nil {
 		h.quiet.Dropped(tcp.HostOf(raw), "direct connection refused", "agent", hi.From, "error", err)
 		w.writeJSON(frameDenied, denial{wire.Version, transfer.AsError(err)})
 		raw.Close()
 	}
 }
 
-// letIn adds a connection to its path. An error refuses the connection.
-func (h *Hub) letIn(hi *hello, w *wireConn) error {
+// addConn adds a connection to its path. An error refuses the connection.
+func (h *Hub) addConn(hi *hello, w *wireConn) error {
 	token, err := hex.DecodeString(hi.Token)
 	if err != nil || hi.To != h.cfg.Agent || !h.admits(hi.Transfer, hi.From, token) {
 		return transfer.Errorf(transfer.KindUnreachable, "%s does not know the token", h.cfg.Agent)
 	}
-	if err := h.is(w, hi.From); err != nil {
+	if err := h.checkIdentity(w, hi.From); err != nil {
 		return err
 	}
 
-	f := h.formed(hi)
+	f := h.groupOf(hi)
 	all, err := f.join(w, hi.Count)
 	if err != nil {
 		return err
@@ -113,19 +113,19 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 		return nil
 	}
 
-	h.unform(hi)
+	h.dropGroup(hi)
 	p := h.newPath(hi.From, false, all)
 	// The path knows its transfers before the dialler can send any message.
 	if welcome(w) != nil || !p.start() {
 		p.end(errClosed)
-	} else if err := h.is(w, hi.From); err != nil { // revoked before Recheck could know of the path
+	} else if err := h.checkIdentity(w, hi.From); err != nil { // revoked before Recheck could know of the path
 		p.end(err)
 	}
 	return nil
 }
 
-// A forming is a group that still lacks connections.
-type forming struct {
+// A partialGroup is a group that still lacks connections.
+type partialGroup struct {
 	hub   *Hub
 	key   string
 	conns []*wireConn
@@ -133,13 +133,13 @@ type forming struct {
 	over  bool
 }
 
-func (h *Hub) formed(hi *hello) *forming {
+func (h *Hub) groupOf(hi *hello) *partialGroup {
 	key := string(hi.From) + " " + hi.Group
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := h.forming[key]
 	if f == nil {
-		f = &forming{hub: h, key: key}
+		f = &partialGroup{hub: h, key: key}
 		if hi.Count > 1 {
 			h.forming[key] = f
 			f.timer = time.AfterFunc(2*greetTime, func() {
@@ -154,7 +154,7 @@ func (h *Hub) formed(hi *hello) *forming {
 	return f
 }
 
-func (h *Hub) unform(hi *hello) {
+func (h *Hub) dropGroup(hi *hello) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := string(hi.From) + " " + hi.Group
@@ -165,10 +165,10 @@ func (h *Hub) unform(hi *hello) {
 }
 
 // join adds a connection. With the last one, it returns all of them.
-func (f *forming) join(w *wireConn, count int) ([]*wireConn, error) {
+func (f *partialGroup) join(w *wireConn, count int) ([]*wireConn, error) {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
-	if f.over || len(f.conns) >= count || len(f.hub.forming) > strangers {
+	if f.over || len(f.conns) >= count || len(f.hub.forming) > unidentified {
 		return nil, transfer.Errorf(transfer.KindBusy, "the group of this connection is complete or given up")
 	}
 	f.conns = append(f.conns, w)
@@ -179,7 +179,7 @@ func (f *forming) join(w *wireConn, count int) ([]*wireConn, error) {
 }
 
 // end closes the connections of an incomplete group. The hub's lock is held.
-func (f *forming) end() {
+func (f *partialGroup) end() {
 	f.over = true
 	for _, w := range f.conns {
 		w.raw.Close()
@@ -201,13 +201,13 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		return nil, transfer.Errorf(transfer.KindUnreachable, "%s has the direct lane in mode %s, %s in mode %s", h.cfg.Agent, h.cfg.Mode, peer, theirs.Mode)
 	}
 
-	done, err := h.turn(ctx, peer)
+	done, err := h.lockDial(ctx, peer)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 
-	for p := h.some(peer); p != nil && p.leads(theirs, true); p = h.some(peer) {
+	for p := h.latestPath(peer); p != nil && p.leadsTo(theirs, true); p = h.latestPath(peer) {
 		if p.fresh() || p.alive(ctx) {
 			return p.lane(ctx, id, token), nil
 		}
@@ -221,7 +221,7 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 
 	// The peer has announced another address. If that cannot be reached, and the old path still answers, the peer has
 	// not left the old address.
-	if p := h.some(peer); p != nil && ctx.Err() == nil && p.alive(ctx) {
+	if p := h.latestPath(peer); p != nil && ctx.Err() == nil && p.alive(ctx) {
 		return p.lane(ctx, id, token), nil
 	}
 	return nil, err
@@ -233,9 +233,9 @@ func (p *path) lane(ctx context.Context, id transfer.ID, token []byte) *Lane {
 	return &Lane{p, id, token, ctx.Done()}
 }
 
-// turn waits until no other goroutine connects to the peer: transfers that begin together share one path.
-func (h *Hub) turn(ctx context.Context, peer transfer.AgentName) (done func(), err error) {
-	q := h.turnOf(peer)
+// lockDial waits until no other goroutine connects to the peer: transfers that begin together share one path.
+func (h *Hub) lockDial(ctx context.Context, peer transfer.AgentName) (done func(), err error) {
+	q := h.dialLockOf(peer)
 	select {
 	case q <- struct{}{}:
 		return func() { <-q }, nil
@@ -244,18 +244,18 @@ func (h *Hub) turn(ctx context.Context, peer transfer.AgentName) (done func(), e
 	}
 }
 
-// turnOf returns the queue of the goroutines that connect to a peer. If there are implausibly many peers, it forgets
-// them: two goroutines may then connect at once.
-func (h *Hub) turnOf(peer transfer.AgentName) chan struct{} {
+// dialLockOf returns the queue of the goroutines that connect to a peer. If there are implausibly many peers, it
+// forgets them: two goroutines may then connect at once.
+func (h *Hub) dialLockOf(peer transfer.AgentName) chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	q := h.turns[peer]
+	q := h.dialLocks[peer]
 	if q == nil {
-		if len(h.turns) >= maxPeers {
-			clear(h.turns)
+		if len(h.dialLocks) >= maxPeers {
+			clear(h.dialLocks)
 		}
 		q = make(chan struct{}, 1)
-		h.turns[peer] = q
+		h.dialLocks[peer] = q
 	}
 	return q
 }
@@ -263,18 +263,18 @@ func (h *Hub) turnOf(peer transfer.AgentName) chan struct{} {
 // Meet is called at the destination when a transfer is opened: if the source cannot dial, this side does, in the
 // background.
 func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) {
-	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.Addresses()) > 0 || h.linked(peer, theirs) {
+	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.Addresses()) > 0 || h.hasPath(peer, theirs) {
 		return
 	}
 
-	done := h.freeTurn(peer)
+	done := h.tryLockDial(peer)
 	if done == nil {
 		return // another goroutine is connecting, and more OPENs may come
 	}
 
 	h.wg.Go(func() {
 		defer done()
-		if h.linked(peer, theirs) || h.known(peer, theirs) != nil {
+		if h.hasPath(peer, theirs) || h.known(peer, theirs) != nil {
 			return
 		}
 		if _, err := h.dial(h.ctx, id, peer, theirs, greetTime); err != nil {
@@ -283,22 +283,22 @@ func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct)
 	})
 }
 
-// linked reports whether there is a path to the peer's announced address.
-func (h *Hub) linked(peer transfer.AgentName, theirs *wire.Direct) bool {
-	p := h.some(peer)
-	return p != nil && p.leads(theirs, false)
+// hasPath reports whether there is a path to the peer's announced address.
+func (h *Hub) hasPath(peer transfer.AgentName, theirs *wire.Direct) bool {
+	p := h.latestPath(peer)
+	return p != nil && p.leadsTo(theirs, false)
 }
 
-// freeTurn is turn without waiting. It returns nil if another goroutine has the turn, or if the limit of peers that are
-// dialled at their request is reached.
-func (h *Hub) freeTurn(peer transfer.AgentName) (done func()) {
+// tryLockDial is lockDial without waiting. It returns nil if another goroutine has the lock, or if the limit of peers
+// that are dialled at their request is reached.
+func (h *Hub) tryLockDial(peer transfer.AgentName) (done func()) {
 	select {
 	case h.asked <- struct{}{}:
 	default:
 		return nil
 	}
 
-	q := h.turnOf(peer)
+	q := h.dialLockOf(peer)
 	select {
 	case q <- struct{}{}:
 		return func() { <-q; <-h.asked }
@@ -310,7 +310,7 @@ func (h *Hub) freeTurn(peer transfer.AgentName) (done func()) {
 
 // reach dials a peer, or waits for the peer to dial.
 func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct, took time.Duration) (*path, error) {
-	comes := h.comes(peer)
+	comes := h.pathUp(peer)
 	if len(theirs.Addresses) > 0 {
 		known := h.known(peer, theirs)
 		if known == nil {
@@ -327,7 +327,7 @@ func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName
 	defer t.Stop()
 	select {
 	case <-comes:
-		if p := h.some(peer); p != nil {
+		if p := h.latestPath(peer); p != nil {
 			return p, nil
 		}
 	case <-t.C():
@@ -335,7 +335,7 @@ func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName
 		return nil, ctx.Err()
 	}
 
-	h.deaf(peer)
+	h.noteNotDialled(peer)
 	return nil, transfer.Errorf(transfer.KindUnreachable, "%s has not dialled %s for the direct lane", peer, strings.Join(h.Addresses(), ", "))
 }
 
@@ -344,14 +344,14 @@ func (h *Hub) known(peer transfer.AgentName, theirs *wire.Direct) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	u := h.bad[peer]
-	if u == nil || u.pin != place(theirs) || !h.cfg.Clock.Now().Before(u.until) {
+	if u == nil || u.pin != runKey(theirs) || !h.cfg.Clock.Now().Before(u.until) {
 		return nil
 	}
 	return u.err
 }
 
-// place identifies one run of a peer and its addresses.
-func place(d *wire.Direct) string { return d.Pin + " " + strings.Join(d.Addresses, " ") }
+// runKey identifies one run of a peer and its addresses.
+func runKey(d *wire.Direct) string { return d.Pin + " " + strings.Join(d.Addresses, " ") }
 
 // Wants reports whether the peer must dial, because this side cannot.
 func (h *Hub) Wants(peer transfer.AgentName) bool {
@@ -363,28 +363,28 @@ func (h *Hub) expects(peer transfer.AgentName) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	u := h.bad[peer]
-	return u != nil && !u.deaf
+	return u != nil && !u.didNotDial
 }
 
-func (h *Hub) deaf(peer transfer.AgentName) {
+func (h *Hub) noteNotDialled(peer transfer.AgentName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if u := h.bad[peer]; u != nil {
-		u.deaf = true
+		u.didNotDial = true
 	}
 }
 
-// missed remembers that a peer cannot be reached, so that a network that drops packets costs one time-out, not one for
-// each file (R30).
-func (h *Hub) missed(peer transfer.AgentName, theirs *wire.Direct, err error) {
+// noteUnreachable remembers that a peer cannot be reached, so that a network that drops packets costs one time-out, not
+// one for each file (R30).
+func (h *Hub) noteUnreachable(peer transfer.AgentName, theirs *wire.Direct, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	u := h.bad[peer]
-	if u == nil || u.pin != place(theirs) {
+	if u == nil || u.pin != runKey(theirs) {
 		if len(h.bad) >= maxPeers {
 			clear(h.bad)
 		}
-		u = &unreached{pin: place(theirs)}
+		u = &unreachablePeer{pin: runKey(theirs)}
 		h.bad[peer] = u
 	}
 	u.pause = min(max(2*u.pause, remember), rememberMax)
@@ -420,17 +420,17 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		}
 		err := transfer.Errorf(transfer.KindUnreachable, "%s cannot reach %s at %s: %w", h.cfg.Agent, peer, strings.Join(theirs.Addresses, ", "), failed)
 		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			h.missed(peer, theirs, err)
+			h.noteUnreachable(peer, theirs, err)
 		}
 		return nil, err
 	}
 
 	p := h.newPath(peer, true, conns)
-	p.place = place(theirs)
+	p.runKey = runKey(theirs)
 	if !p.start() {
 		return nil, errClosed
 	}
-	if err := h.is(conns[0], peer); err != nil {
+	if err := h.checkIdentity(conns[0], peer); err != nil {
 		p.end(err)
 		return nil, err
 	}

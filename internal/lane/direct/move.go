@@ -40,7 +40,7 @@ func (h *Hub) Move(listen string, addresses []string) (lost []transfer.AgentName
 		return nil, err
 	}
 
-	for _, p := range h.fallen() {
+	for _, p := range h.withoutAddress() {
 		p.end(errMoved)
 		lost = append(lost, p.peer)
 	}
@@ -87,13 +87,13 @@ func (h *Hub) follow(at string, l net.Listener, told []string) error {
 	return nil
 }
 
-// fallen returns the paths over an address that the host does not have any more.
-func (h *Hub) fallen() (all []*path) {
+// withoutAddress returns the paths over an address that the host does not have any more.
+func (h *Hub) withoutAddress() (all []*path) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, ps := range h.paths {
 		for _, p := range ps {
-			if !p.stands() {
+			if !p.hasAddress() {
 				all = append(all, p)
 			}
 		}

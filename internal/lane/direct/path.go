@@ -19,7 +19,7 @@ type path struct {
 	h       *Hub
 	peer    transfer.AgentName
 	dialled bool
-	strands []*strand
+	conns   []*pathConn
 	out     chan outgoing
 	done    chan struct{}
 	heard   atomic.Int64 // times of the last received frame and of the last
@@ -27,9 +27,9 @@ type path struct {
 
 	mu       sync.Mutex
 	err      error
-	place    string // the peer's announced run and addresses at the first use by this side; "": not used
+	runKey   string // the peer's announced run and addresses at the first use by this side; "": not used
 	attached map[transfer.ID]bool
-	order    map[transfer.ID]*order // nil for a single connection
+	order    map[transfer.ID]*reorderBuffer // nil for a single connection
 	pongs    map[uint64]func()
 	pinged   uint64
 }
@@ -40,13 +40,13 @@ type outgoing struct {
 	body []byte
 }
 
-// A strand is one connection of a path.
-type strand struct {
+// A pathConn is one connection of a path.
+type pathConn struct {
 	w   *wireConn
-	ctl chan ctl // pings and pongs; they are dropped if it is full
+	ctl chan controlFrame // pings and pongs; they are dropped if it is full
 }
 
-type ctl struct {
+type controlFrame struct {
 	kind byte
 	body []byte
 }
@@ -55,10 +55,10 @@ func (h *Hub) newPath(peer transfer.AgentName, dialled bool, conns []*wireConn) 
 	p := &path{h: h, peer: peer, dialled: dialled, out: make(chan outgoing, queueDepth), done: make(chan struct{}),
 		attached: map[transfer.ID]bool{}, pongs: map[uint64]func(){}}
 	if len(conns) > 1 {
-		p.order = map[transfer.ID]*order{}
+		p.order = map[transfer.ID]*reorderBuffer{}
 	}
 	for _, w := range conns {
-		p.strands = append(p.strands, &strand{w, make(chan ctl, 8)})
+		p.conns = append(p.conns, &pathConn{w, make(chan controlFrame, 8)})
 	}
 	p.touch(&p.heard)
 	p.touch(&p.used)
@@ -72,7 +72,7 @@ func (p *path) start() bool {
 		return false
 	}
 
-	for _, s := range p.strands {
+	for _, s := range p.conns {
 		if s.w.tls != nil {
 			s.w.tls.Start()
 		}
@@ -80,8 +80,8 @@ func (p *path) start() bool {
 		p.h.wg.Go(func() { p.end(p.writeAll(s)) })
 	}
 
-	p.h.cfg.Log.Debug("a direct path is up", "peer", p.peer, "dialled", p.dialled, "connections", len(p.strands),
-		"address", p.strands[0].w.RemoteAddr())
+	p.h.cfg.Log.Debug("a direct path is up", "peer", p.peer, "dialled", p.dialled, "connections", len(p.conns),
+		"address", p.conns[0].w.RemoteAddr())
 	return true
 }
 
@@ -108,7 +108,7 @@ func (p *path) end(why error) {
 	p.err = why
 	close(p.done)
 	p.mu.Unlock()
-	for _, s := range p.strands {
+	for _, s := range p.conns {
 		s.w.raw.Close()
 	}
 
@@ -128,33 +128,33 @@ func (p *path) since(at *atomic.Int64, now time.Time) time.Duration {
 	return time.Duration(now.UnixNano() - at.Load())
 }
 
-// tend keeps the path alive while it is used.
-func (p *path) tend(now time.Time) {
+// maintain keeps the path alive while it is used.
+func (p *path) maintain(now time.Time) {
 	if p.since(&p.used, now) > unusedTime {
 		p.end(errUnused)
 		return
 	}
-	for _, s := range p.strands {
+	for _, s := range p.conns {
 		s.say(framePing, make([]byte, pingSize))
 	}
 }
 
-func (s *strand) say(kind byte, body []byte) {
+func (s *pathConn) say(kind byte, body []byte) {
 	select {
-	case s.ctl <- ctl{kind, body}:
+	case s.ctl <- controlFrame{kind, body}:
 	default:
 	}
 }
 
-// leads reports whether the path leads to the peer's announced address. For a path that this side has not used yet, it
-// reports true; with use set, it records the address.
-func (p *path) leads(theirs *wire.Direct, use bool) bool {
+// leadsTo reports whether the path leads to the peer's announced address. For a path that this side has not used yet,
+// it reports true; with use set, it records the address.
+func (p *path) leadsTo(theirs *wire.Direct, use bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.place == "" && use {
-		p.place = place(theirs)
+	if p.runKey == "" && use {
+		p.runKey = runKey(theirs)
 	}
-	return p.place == "" || p.place == place(theirs)
+	return p.runKey == "" || p.runKey == runKey(theirs)
 }
 
 // fresh reports whether data was received recently.
@@ -164,15 +164,15 @@ func (p *path) fresh() bool { return p.since(&p.heard, p.h.cfg.Clock.Now()) < fr
 // counts as an answer, too: on a slow link the ping may be behind them. If the other host acknowledges no bytes for as
 // long as an answer may take, the path is dead.
 func (p *path) alive(ctx context.Context) bool {
-	for _, s := range p.strands {
+	for _, s := range p.conns {
 		if tcp.Stalled(s.w.raw) > pingTime {
 			return false
 		}
 	}
 
-	all := make(chan struct{}, len(p.strands))
+	all := make(chan struct{}, len(p.conns))
 	before, _ := p.acked()
-	for _, s := range p.strands {
+	for _, s := range p.conns {
 		p.mu.Lock()
 		p.pinged++
 		n := p.pinged
@@ -183,7 +183,7 @@ func (p *path) alive(ctx context.Context) bool {
 
 	t := p.h.cfg.Clock.NewTimer(pingTime)
 	defer t.Stop()
-	for range p.strands {
+	for range p.conns {
 		select {
 		case <-all:
 		case <-t.C():
@@ -200,7 +200,7 @@ func (p *path) alive(ctx context.Context) bool {
 
 // acked returns the number of bytes that the other host has acknowledged on all connections, and whether any has more.
 func (p *path) acked() (n uint64, more bool) {
-	for _, s := range p.strands {
+	for _, s := range p.conns {
 		k, m := tcp.Acked(s.w.raw)
 		n, more = n+k, more || m
 	}
@@ -210,16 +210,16 @@ func (p *path) acked() (n uint64, more bool) {
 // carried returns the number of bytes that the other host has acknowledged on all connections, and whether some wait
 // behind those that are on the link.
 func (p *path) carried() (n uint64, waiting bool) {
-	for _, s := range p.strands {
+	for _, s := range p.conns {
 		k, w := tcp.Carried(s.w.raw)
 		n, waiting = n+k, waiting || w
 	}
 	return n, waiting
 }
 
-// stands reports whether the host still has the addresses at this end.
-func (p *path) stands() bool {
-	for _, s := range p.strands {
+// hasAddress reports whether the host still has the addresses at this end.
+func (p *path) hasAddress() bool {
+	for _, s := range p.conns {
 		if !tcp.AddressIsLocal(s.w.raw) {
 			return false
 		}
@@ -228,7 +228,7 @@ func (p *path) stands() bool {
 }
 
 // readAll handles the frames of one connection, until it breaks.
-func (p *path) readAll(s *strand) error {
+func (p *path) readAll(s *pathConn) error {
 	for {
 		s.w.raw.SetReadDeadline(time.Now().Add(idleTime))
 		kind, body, err := s.w.read(p.h.cfg.Memory)
@@ -295,7 +295,7 @@ func (p *path) attach(id transfer.ID, token []byte) {
 
 	p.attached[id] = true
 	if p.order != nil && p.order[id] == nil {
-		p.order[id] = &order{}
+		p.order[id] = &reorderBuffer{}
 	}
 }
 
@@ -321,7 +321,7 @@ func (p *path) chunk(body []byte) {
 }
 
 // writeAll sends the next frames over one connection, until it breaks.
-func (p *path) writeAll(s *strand) error {
+func (p *path) writeAll(s *pathConn) error {
 	attached := map[transfer.ID]*Lane{}
 	for {
 		var err error
@@ -342,7 +342,7 @@ func (p *path) writeAll(s *strand) error {
 // writeChunk sends one message. Before the first message of a lane on this connection, it sends an ATTACH. The ATTACH
 // of an earlier lane of the same transfer may have been refused: its token was from the peer's last run, or the
 // transfer was not running then.
-func (p *path) writeChunk(s *strand, o outgoing, attached map[transfer.ID]*Lane) error {
+func (p *path) writeChunk(s *pathConn, o outgoing, attached map[transfer.ID]*Lane) error {
 	if id := o.lane.id; attached[id] != o.lane {
 		if len(attached) >= maxAttached {
 			clear(attached)

@@ -113,8 +113,8 @@ func (h *Hub) dialsWith(peer transfer.AgentName, pin string) *tls.Config {
 	return cfg
 }
 
-// is checks that the identity of a connection is that of an agent.
-func (h *Hub) is(w *wireConn, peer transfer.AgentName) error {
+// checkIdentity checks that the identity of a connection is that of an agent.
+func (h *Hub) checkIdentity(w *wireConn, peer transfer.AgentName) error {
 	i := h.cfg.Identity
 	if i == nil || h.cfg.Mode != wire.DirectTLS {
 		return nil
@@ -142,7 +142,7 @@ func (h *Hub) Recheck() {
 	}
 	h.mu.Unlock()
 	for _, p := range all {
-		if err := h.is(p.strands[0].w, p.peer); err != nil {
+		if err := h.checkIdentity(p.conns[0].w, p.peer); err != nil {
 			p.end(err)
 		}
 	}

@@ -51,21 +51,21 @@ type ReaderConfig struct {
 	Take func(of wire.StoredEpoch, m qmgr.Stored) (Answer, error)
 }
 
-// A Reader is the receiving end of the lane. It asks the queue manager for as many bytes of an epoch as the link carries
-// in about a second, in two pieces, and hands complete messages over. The bytes that have come stay when the connection
-// is lost, when other epochs have their turn, and when the transfer cannot take them yet. The next reading begins behind
-// them. Only one goroutine at a time may use it.
+// A Reader is the receiving end of the lane. It asks the queue manager for as many bytes of an epoch as the link
+// carries in about a second, in two pieces, and hands complete messages over. The bytes that have come stay when the
+// connection is lost, when other epochs have their turn, and when the transfer cannot take them yet. The next reading
+// begins behind them. Only one goroutine at a time may use it.
 type Reader struct {
 	cfg   ReaderConfig
-	line  *flow.Line // from the store
-	share flow.Share // of that, beside other data
-	got   int64      // bytes that have come
+	line  *flow.Controller // from the store
+	share flow.Share       // of that, beside other data
+	got   int64            // bytes that have come
 	held  map[wire.StoredEpoch]*holding
 }
 
 // NewReader returns a Reader that has read nothing.
 func NewReader(cfg ReaderConfig) *Reader {
-	return &Reader{cfg: cfg, line: new(flow.Line), held: map[wire.StoredEpoch]*holding{}}
+	return &Reader{cfg: cfg, line: new(flow.Controller), held: map[wire.StoredEpoch]*holding{}}
 }
 
 // A holding is the position of the next reading in an epoch, with the bytes before it that were not taken.

@@ -49,7 +49,7 @@ func commandRetention(t *testing.T, p *Place) {
 	}
 
 	must(t, l.View(func(tx *ledger.Tx) error {
-		if s, err := tx.Entombed(transfer.ID{}, "ann"); s.As != "" || err != nil || !tx.Floor("").IsZero() || tx.CommandFloor("") != id(999) {
+		if s, err := tx.Tombstone(transfer.ID{}, "ann"); s.As != "" || err != nil || !tx.Floor("").IsZero() || tx.CommandFloor("") != id(999) {
 			t.Errorf("commands leave no tombstones, and raise their own floor: %v, %v", tx.Floor(""), tx.CommandFloor(""))
 		}
 		return nil

@@ -331,7 +331,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 	total := ledger.MaxTombstones + more
 	for n := range 5 {
 		must(t, l.Update(func(tx *ledger.Tx) error {
-			return errors.Join(tx.Entomb(id(n), transfer.Cancelled, "bob"), tx.Entomb(id(n), transfer.Cancelled, ""), tx.EntombOf(id(n), "ALPHA"))
+			return errors.Join(tx.PutTombstone(id(n), transfer.Cancelled, "bob"), tx.PutTombstone(id(n), transfer.Cancelled, ""), tx.PutSourceTombstone(id(n), "ALPHA"))
 		}))
 	}
 	const others = 15
@@ -342,7 +342,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}
 		must(t, l.Update(func(tx *ledger.Tx) error {
 			for k := n; k < min(n+700, total); k++ {
-				if err := errors.Join(tx.Entomb(id(k), transfer.Withdrawn, "ann"), tx.Entomb(id(k), transfer.Cancelled, "ann")); err != nil {
+				if err := errors.Join(tx.PutTombstone(id(k), transfer.Withdrawn, "ann"), tx.PutTombstone(id(k), transfer.Cancelled, "ann")); err != nil {
 					return err
 				}
 			}
@@ -350,7 +350,9 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}))
 		// A refused tombstone is not counted.
 		no := errors.New("no")
-		if err := l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.Entomb(id(1<<20), transfer.Cancelled, "ann"), no) }); !errors.Is(err, no) {
+		if err := l.Update(func(tx *ledger.Tx) error {
+			return errors.Join(tx.PutTombstone(id(1<<20), transfer.Cancelled, "ann"), no)
+		}); !errors.Is(err, no) {
 			t.Error(err)
 		}
 	}
@@ -358,25 +360,25 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 	kept := 0
 	must(t, l.View(func(tx *ledger.Tx) error {
 		for k := range total {
-			s, err := tx.Entombed(id(k), "ann")
+			s, err := tx.Tombstone(id(k), "ann")
 			must(t, err)
 			if s.As == transfer.Withdrawn {
 				kept++
 			} else if k >= more+others {
 				t.Errorf("tombstone %d is gone, an older one should be", k)
 			}
-			any, err := ledger.EntombedByAny(tx, id(k))
+			any, err := ledger.TombstoneByAny(tx, id(k))
 			must(t, err)
 			if (any.As != "") != (k < 5 || k >= more+others) {
 				t.Errorf("tombstone %d of any principal is %+v", k, any)
 			}
 		}
 		for n := range 5 {
-			s, err := tx.Entombed(id(n), "bob")
+			s, err := tx.Tombstone(id(n), "bob")
 			must(t, err)
-			all, err := tx.Entombed(id(n), "")
+			all, err := tx.Tombstone(id(n), "")
 			must(t, err)
-			if s.As != transfer.Cancelled || all.As != transfer.Cancelled || !tx.EntombedOf(id(n), "ALPHA") {
+			if s.As != transfer.Cancelled || all.As != transfer.Cancelled || !tx.HasSourceTombstone(id(n), "ALPHA") {
 				t.Errorf("a tombstone of others gave way to those of ann: %+v, %+v", s, all)
 			}
 		}
@@ -388,11 +390,11 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 	if kept != ledger.MaxTombstones-others {
 		t.Errorf("%d tombstones, at most %d", kept, ledger.MaxTombstones-others)
 	}
-	must(t, l.Update(func(tx *ledger.Tx) error { return tx.EntombOf(id(1<<21), "ALPHA") }))
+	must(t, l.Update(func(tx *ledger.Tx) error { return tx.PutSourceTombstone(id(1<<21), "ALPHA") }))
 	must(t, l.View(func(tx *ledger.Tx) error {
-		own, err := tx.Entombed(id(1<<21), "ann")
+		own, err := tx.Tombstone(id(1<<21), "ann")
 		must(t, err)
-		if of := id(1 << 21); !tx.EntombedOf(of, "ALPHA") || tx.EntombedOf(of, "BETA") || own.As != "" || tx.EntombedOf(id(total-1), "ALPHA") {
+		if of := id(1 << 21); !tx.HasSourceTombstone(of, "ALPHA") || tx.HasSourceTombstone(of, "BETA") || own.As != "" || tx.HasSourceTombstone(id(total-1), "ALPHA") {
 			t.Error("a tombstone holds for other sources than its own")
 		}
 		return nil
@@ -402,7 +404,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 	for n := 0; n < ledger.MaxTombstones; n += 1000 {
 		must(t, l.Update(func(tx *ledger.Tx) (err error) {
 			for k := range 1000 {
-				err = errors.Join(err, tx.Entomb(id(n+k), transfer.Cancelled, ""))
+				err = errors.Join(err, tx.PutTombstone(id(n+k), transfer.Cancelled, ""))
 			}
 			return err
 		}))

@@ -117,7 +117,7 @@ func (p *instance) runOnce(ctx context.Context) (again bool, err error) {
 	}()
 	go member.KeepReread(waiting, i, p.cfg.Log)
 	cfg := p.cfg
-	if cfg.Claim, err = agent.StandBy(waiting, cfg, conn, func() { p.say("standing by") }); err != nil {
+	if cfg.DirLock, err = agent.StandBy(waiting, cfg, conn, func() { p.say("standing by") }); err != nil {
 		return false, err
 	}
 	over(nil)

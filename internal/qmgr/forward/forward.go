@@ -123,7 +123,7 @@ func Start(cfg Config) (*Forwarder, error) {
 	if cfg.Identity == nil {
 		hears[wire.AllBeats] = f.Beat
 	} else {
-		hears[wire.AllPlaces] = f.hearRegistration
+		hears[wire.AllRegistrations] = f.hearRegistration
 	}
 	for subject, h := range hears {
 		group := "" // each member of a cluster hears it

@@ -73,7 +73,7 @@ func (f *Forwarder) TakeRegistration(said []byte) error {
 		return err
 	}
 	f.noticeMove(&x)
-	return f.Own.NATS().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
+	return f.Own.NATS().Publish(wire.RegistrationSubject(x.Who.Token()), compress.Messages.Pack(said))
 }
 
 // noticeMove has the stored messages of an identity that has moved forwarded.

@@ -98,8 +98,9 @@ func (p *peerFilter) Hears(subject string) (ok bool, on string) {
 // signed reports whether the authority has signed the messages of a kind.
 func signed(kind string) bool { return kind == "trust" || kind == "rules" || kind == "claims" }
 
-// LoopSubject begins the subjects that show servers a loop of channels. A server ends a channel over which its own subject comes back.
-// Any peer can send back the subject of another queue manager. So the subjects pass where queue managers have signed a loop.
+// LoopSubject begins the subjects that show servers a loop of channels. A server ends a channel over which its own
+// subject comes back. Any peer can send back the subject of another queue manager. So the subjects pass where queue
+// managers have signed a loop.
 const LoopSubject = "$LDS."
 
 // Says implements gate.PeerFilter.
@@ -140,7 +141,7 @@ func (p *peerFilter) Says(subject, reply string) bool {
 
 // Body implements gate.PeerFilter.
 func (p *peerFilter) Body(subject string) bool {
-	return strings.HasPrefix(subject, wire.PlaceSubject(""))
+	return strings.HasPrefix(subject, wire.RegistrationSubject(""))
 }
 
 // Read implements gate.PeerFilter. It takes a registration before the messages that follow it.

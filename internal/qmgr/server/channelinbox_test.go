@@ -85,8 +85,8 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 	}
 }
 
-// A queue manager sees the inbox of each question that passes it. It cannot hear the answers of a queue manager behind it there: they
-// may come another way. It hears the answers of other queue managers, which it has asked.
+// A queue manager sees the inbox of each question that passes it. It cannot hear the answers of a queue manager behind
+// it there: they may come another way. It hears the answers of other queue managers, which it has asked.
 func TestAPeerDoesNotHearAnswersOfItsOwnSide(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
@@ -116,6 +116,6 @@ func TestAPeerDoesNotHearAnswersOfItsOwnSide(t *testing.T) {
 		}
 	}
 	hears(inbox("store-FOUR"))
-	two.control.say("%s", message(wire.PlaceSubject(wire.Manager), placedAt(t, four, "TWO", time.Now())))
+	two.control.say("%s", message(wire.RegistrationSubject(wire.Manager), placedAt(t, four, "TWO", time.Now())))
 	hears()
 }

@@ -49,7 +49,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 		}
 	}()
 	place := func(i *identity.Identity, token, at string) string {
-		return message(wire.PlaceSubject(token), placedAt(t, i, at, time.Now()))
+		return message(wire.RegistrationSubject(token), placedAt(t, i, at, time.Now()))
 	}
 	// TWO has a registration at THREE, and THREE has none at TWO.
 	_, err = fmt.Fprint(l.conn, place(two, wire.Manager, "ONE")+place(two, wire.Manager, "THREE")+place(authoritytest.Identity(t, a, identity.Agent, "DELTA", roles.Agent), "DELTA", "TWO")+

@@ -177,7 +177,7 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 // place publishes the registration of an identity.
 func (h *hostile) place(i *identity.Identity, at string) {
 	h.t.Helper()
-	h.control.say("%s", message(wire.PlaceSubject(i.Name().Token()), placedAt(h.t, i, at, time.Now())))
+	h.control.say("%s", message(wire.RegistrationSubject(i.Name().Token()), placedAt(h.t, i, at, time.Now())))
 }
 
 // The registrations of a speaker or listener, as seen from the queue manager that holds the other end of a channel to it.

@@ -9,9 +9,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Succeed moves the transfers of the ledger to this run's generation, if the ledger was taken over from an instance
+// TakeOver moves the transfers of the ledger to this run's generation, if the ledger was taken over from an instance
 // that may still live. After that this run writes to no file that the instance may write to (R34).
-func (all *Entries) Succeed() error {
+func (all *Entries) TakeOver() error {
 	if !all.Ledger.TakenOver() {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (all *Entries) Succeed() error {
 			return err
 		}
 		for _, in := range ins {
-			in.Succeed(all.Ledger.Generation())
+			in.TakeOver(all.Ledger.Generation())
 			if err := t.PutIncoming(in); err != nil {
 				return err
 			}
@@ -102,21 +102,21 @@ func (e *Entry) Adopt() (outcomes []transfer.Outcome, silent time.Duration, err 
 	return outcomes, silent, err
 }
 
-// A Left is a transfer that is over, with the directories that may have temporaries left.
-type Left struct {
+// A EndedTransfer is a transfer that is over, with the directories that may have temporaries left.
+type EndedTransfer struct {
 	In   *ledger.Incoming
 	Dirs []transfer.Path
 }
 
 // Unswept returns the transfers that are over and may have left temporaries.
-func (all *Entries) Unswept() (left []Left, err error) {
+func (all *Entries) Unswept() (left []EndedTransfer, err error) {
 	err = all.Ledger.View(func(t *ledger.Tx) error {
 		return t.Incomings(func(in *ledger.Incoming) error {
 			if !in.Unswept {
 				return nil
 			}
 			dirs, err := t.Dirs(in.Request.ID)
-			left = append(left, Left{in, dirs})
+			left = append(left, EndedTransfer{in, dirs})
 			return err
 		})
 	})
@@ -136,7 +136,7 @@ func (all *Entries) Swept(id transfer.ID) error {
 }
 
 // Find returns the entry of a transfer, with the directories that may have temporaries. In is nil if there is none.
-func (all *Entries) Find(id transfer.ID) (left Left, err error) {
+func (all *Entries) Find(id transfer.ID) (left EndedTransfer, err error) {
 	err = all.Ledger.View(func(t *ledger.Tx) (err error) {
 		if left.In, err = t.Incoming(id); err == nil {
 			left.Dirs, err = t.Dirs(id)
@@ -172,42 +172,42 @@ func (all *Entries) NoteRefused(id transfer.ID, from transfer.AgentName, princip
 	return all.Ledger.Update(func(t *ledger.Tx) error { return all.Note(t, rec) })
 }
 
-// A Tomb is the record of a transfer that has no entry.
-type Tomb struct {
+// A Tombstone is the record of a transfer that has no entry.
+type Tombstone struct {
 	all  *Entries
 	id   transfer.ID
 	from transfer.AgentName
 }
 
-// Entomb leaves a tombstone of the transfer: it was cancelled before its request arrived.
-func (t *Tomb) Entomb() error {
-	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return tx.EntombOf(t.id, t.from) })
+// Put leaves a tombstone of the transfer: it was cancelled before its request arrived.
+func (t *Tombstone) Put() error {
+	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return tx.PutSourceTombstone(t.id, t.from) })
 }
 
-// Entombed reports whether there is a tombstone.
-func (t *Tomb) Entombed() (is bool, err error) {
+// Exists reports whether there is a tombstone.
+func (t *Tombstone) Exists() (is bool, err error) {
 	err = t.all.Ledger.View(func(tx *ledger.Tx) error {
-		is = tx.EntombedOf(t.id, t.from)
+		is = tx.HasSourceTombstone(t.id, t.from)
 		return nil
 	})
 	return is, err
 }
 
-// Behead records that the transfer, which has no entry, has stored messages without the first one.
-func (t *Tomb) Behead() error {
-	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return ledger.Behead(tx, t.id, t.from) })
+// MarkFirstMessageMissing records that the transfer, which has no entry, has stored messages without the first one.
+func (t *Tombstone) MarkFirstMessageMissing() error {
+	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return ledger.MarkFirstMessageMissing(tx, t.id, t.from) })
 }
 
-// Headless reports whether Behead has recorded that.
-func (t *Tomb) Headless() (is bool, err error) {
+// FirstMessageMissing reports whether MarkFirstMessageMissing has recorded that.
+func (t *Tombstone) FirstMessageMissing() (is bool, err error) {
 	err = t.all.Ledger.View(func(tx *ledger.Tx) (err error) {
-		is, err = ledger.Headless(tx, t.id, t.from)
+		is, err = ledger.FirstMessageMissing(tx, t.id, t.from)
 		return err
 	})
 	return is, err
 }
 
-// Restore takes back the record of Behead.
-func (t *Tomb) Restore() error {
-	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return ledger.Restore(tx, t.id, t.from) })
+// UnmarkFirstMessageMissing takes back the record of MarkFirstMessageMissing.
+func (t *Tombstone) UnmarkFirstMessageMissing() error {
+	return t.all.Ledger.Update(func(tx *ledger.Tx) error { return ledger.UnmarkFirstMessageMissing(tx, t.id, t.from) })
 }

@@ -80,9 +80,9 @@ func (e *Entry) HasMade(dir transfer.Path) bool {
 
 // Marked finds the item of this transfer, other than the given one, that has a mark. It returns the directory of that
 // item.
-func (e *Entry) Marked(item uint64, mark transfer.Mark) (dir transfer.Path, err error) {
+func (e *Entry) Marked(item uint64, mark transfer.FileID) (dir transfer.Path, err error) {
 	err = e.all.Ledger.View(func(t *ledger.Tx) error {
-		dir, err = ledger.Marked(t, e.ID, item, mark)
+		dir, err = ledger.FindFileID(t, e.ID, item, mark)
 		return err
 	})
 	if err != nil {

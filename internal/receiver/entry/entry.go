@@ -36,13 +36,13 @@ type Entries struct {
 
 // An Entry is the ledger entry of one transfer.
 type Entry struct {
-	ID      transfer.ID
-	From    transfer.AgentName
-	In      *ledger.Incoming // as the ledger has it; nil until accepted
-	Adopted bool             // from the ledger: an earlier process, or an earlier actor, began it
-	Items   Items
-	Tomb    Tomb
-	Log     *slog.Logger // with the transfer and its source
+	ID        transfer.ID
+	From      transfer.AgentName
+	In        *ledger.Incoming // as the ledger has it; nil until accepted
+	Adopted   bool             // from the ledger: an earlier process, or an earlier actor, began it
+	Items     Items
+	Tombstone Tombstone
+	Log       *slog.Logger // with the transfer and its source
 
 	all     *Entries
 	journal *Journal // nil until In was known
@@ -52,7 +52,7 @@ type Entry struct {
 // Of returns the entry of a transfer from an agent. It does not read the ledger.
 func (all *Entries) Of(id transfer.ID, from transfer.AgentName, log *slog.Logger) *Entry {
 	return &Entry{ID: id, From: from, Log: log.With("transfer", id, "from", from), all: all, dirs: map[transfer.Path]bool{},
-		Items: Items{all: all, id: id, pointed: map[uint64]bool{}}, Tomb: Tomb{all, id, from}}
+		Items: Items{all: all, id: id, mayHavePoint: map[uint64]bool{}}, Tombstone: Tombstone{all, id, from}}
 }
 
 // Unwritable returns a reason to wait: a ledger that cannot be written now is no verdict on a transfer.
@@ -63,8 +63,8 @@ func (all *Entries) Unwritable(err error) *transfer.Error {
 	return transfer.Errorf(transfer.KindBusy, "%s cannot read or write its ledger: %w", all.Agent, err)
 }
 
-// Know takes a state of the entry.
-func (e *Entry) Know(in *ledger.Incoming) {
+// SetRecord takes a state of the entry.
+func (e *Entry) SetRecord(in *ledger.Incoming) {
 	e.In = in
 	if in != nil && e.journal == nil {
 		q := &in.Request
@@ -81,7 +81,7 @@ func (e *Entry) Load() error {
 	return e.all.Ledger.View(func(t *ledger.Tx) error {
 		in, err := t.Incoming(e.ID)
 		if err == nil {
-			e.Know(in)
+			e.SetRecord(in)
 		}
 		return err
 	})
@@ -105,7 +105,7 @@ func (e *Entry) update(change func(t *ledger.Tx, in *ledger.Incoming) error) err
 		return t.PutIncoming(in)
 	})
 	if err == nil {
-		e.Know(after)
+		e.SetRecord(after)
 	}
 	return err
 }
@@ -150,8 +150,8 @@ func (e *Entry) Progressed() error {
 	return e.set(func(in *ledger.Incoming) { in.Crashes = 0 })
 }
 
-// Pardon resets the count of crashes after an operator has resumed the transfer.
-func (e *Entry) Pardon(pardon uint64) error {
+// ResetCrashes resets the count of crashes after an operator has resumed the transfer.
+func (e *Entry) ResetCrashes(pardon uint64) error {
 	return e.set(func(in *ledger.Incoming) { in.Crashes, in.Pardon = 0, pardon })
 }
 

@@ -17,7 +17,7 @@ var ErrCancelled = transfer.Errorf(transfer.KindCancelled, "the transfer was can
 func (e *Entry) Begin(home *place.Location, lane, rules string) error {
 	in, cancelled := e.In, false
 	err := e.all.Ledger.Update(func(t *ledger.Tx) error {
-		if cancelled = t.EntombedOf(e.ID, e.From); cancelled {
+		if cancelled = t.HasSourceTombstone(e.ID, e.From); cancelled {
 			return nil
 		}
 		e.all.heard(t, in)
@@ -95,8 +95,8 @@ func (e *Entry) SetLive(live bool) error {
 	return e.set(func(in *ledger.Incoming) { in.Live = live })
 }
 
-// Took records the number of the last stored message with all data safe or decided.
-func (e *Entry) Took(seq uint64) error {
+// SetTaken records the number of the last stored message with all data safe or decided.
+func (e *Entry) SetTaken(seq uint64) error {
 	return e.set(func(in *ledger.Incoming) { in.Taken = seq })
 }
 

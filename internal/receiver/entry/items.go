@@ -10,9 +10,9 @@ import (
 // Items are the ledger entries of the items of one transfer: resume points, intents, and outcomes that the source may
 // not have.
 type Items struct {
-	all     *Entries
-	id      transfer.ID
-	pointed map[uint64]bool // items that may have a resume point in the ledger
+	all          *Entries
+	id           transfer.ID
+	mayHavePoint map[uint64]bool // items that may have a resume point in the ledger
 }
 
 // Any reports whether there are entries.
@@ -50,15 +50,15 @@ func (s *Items) Point(item uint64) (pt *ledger.Checkpoint, err error) {
 	return pt, err
 }
 
-// Pointed records that an item may get a resume point. Unpointed records that it has none.
-func (s *Items) Pointed(item uint64) { s.pointed[item] = true }
+// NotePoint records that an item may get a resume point. ForgetPoint records that it has none.
+func (s *Items) NotePoint(item uint64) { s.mayHavePoint[item] = true }
 
-// Unpointed is the opposite of Pointed.
-func (s *Items) Unpointed(item uint64) { delete(s.pointed, item) }
+// ForgetPoint is the opposite of NotePoint.
+func (s *Items) ForgetPoint(item uint64) { delete(s.mayHavePoint, item) }
 
 // DropPoint drops a resume point, if there is one, before its temporary is replaced (INV-6).
 func (s *Items) DropPoint(item uint64) error {
-	if !s.pointed[item] {
+	if !s.mayHavePoint[item] {
 		return nil
 	}
 	if pt, err := s.Point(item); err != nil || pt == nil {
@@ -94,7 +94,7 @@ func (s *Items) resume(t *ledger.Tx, resume *transfer.Resume, resumed func(item 
 	return t.Items(s.id, func(item uint64, it *ledger.Item) error {
 		p := it.Point
 		if p != nil {
-			s.pointed[item] = true // it does no harm if the transaction fails
+			s.mayHavePoint[item] = true // it does no harm if the transaction fails
 		}
 		if p != nil && (p.Durable || p.Boot == s.all.Boot) {
 			at := p.Point

@@ -52,7 +52,7 @@ func (j *Journal) Committing(intents []transfer.Intent) error {
 	return j.all.Ledger.Update(func(t *ledger.Tx) error {
 		err := t.PutIntents(j.id, intents)
 		if err == nil && (j.replaces || ledger.HasTargets(t, j.id)) {
-			err = ledger.PutMarks(t, j.id, intents)
+			err = ledger.PutFileIDs(t, j.id, intents)
 		}
 		if err != nil || !j.together {
 			return err

@@ -7,16 +7,16 @@ import (
 	"ferry/internal/wire"
 )
 
-// ErrAnother reports an OPEN that contradicts its own message; no agent sends one on purpose.
-var ErrAnother = transfer.Errorf(transfer.KindMalformed, "the OPEN speaks of another transfer or agent than its message")
+// ErrContradiction reports an OPEN that contradicts its own message; no agent sends one on purpose.
+var ErrContradiction = transfer.Errorf(transfer.KindMalformed, "the OPEN speaks of another transfer or agent than its message")
 
-// Vet refuses an OPEN that contradicts the entry (R35), or that requests an unsupported feature.
-func (e *Entry) Vet(o *wire.Open) error {
+// CheckOpen refuses an OPEN that contradicts the entry (R35), or that requests an unsupported feature.
+func (e *Entry) CheckOpen(o *wire.Open) error {
 	q := &o.Request
 	mine := e.all.Ledger.IncarnationText()
 	switch {
 	case q.ID != e.ID || q.Source != e.From || q.Destination != e.all.Agent:
-		return ErrAnother
+		return ErrContradiction
 	case o.Dest != "" && o.Dest != mine:
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger that recorded the accepted transfer", e.all.Agent)
 	case e.In == nil && o.Dest != "":
@@ -42,9 +42,9 @@ func (e *Entry) Vet(o *wire.Open) error {
 	}
 
 	if e.In != nil && e.In.Epoch > 0 && o.Targets != nil && o.Targets.More {
-		return ErrAnother // all of them were here before the first epoch
+		return ErrContradiction // all of them were here before the first epoch
 	}
-	return vetTargets(o, e.Targets())
+	return checkTargets(o, e.Targets())
 }
 
 // Targets returns the progress of the transfer's targets.
@@ -58,8 +58,8 @@ func (e *Entry) Targets() ledger.Targets {
 // mostTargets bounds the targets of a transfer, in bytes as the ledger has them.
 const mostTargets = 4 * transfer.MaxRequest
 
-// vetTargets refuses targets of an OPEN that contradict the known ones, or are impossible.
-func vetTargets(o *wire.Open, known ledger.Targets) error {
+// checkTargets refuses targets of an OPEN that contradict the known ones, or are impossible.
+func checkTargets(o *wire.Open, known ledger.Targets) error {
 	if o.Targets == nil {
 		if o.Request.Dest.IsZero() && o.Dest == "" || known.Last > 0 && !known.All {
 			return transfer.Errorf(transfer.KindMalformed, "the OPEN leaves out targets that have not come")

@@ -15,16 +15,16 @@ import (
 
 // An Agent is the parts of an agent that all its Writers share.
 type Agent struct {
-	Ctx     context.Context // the run of the agent
-	Entries *entry.Entries
-	Place   place.Target
-	Content conversion.Defaults                   // of text files here
-	Places  *Places                               // for items that are begun and undecided
-	Slots   int                                   // transfers that may have an open epoch
-	May     func(principal string) place.Permit   // the rights of a principal on files here
-	Wake    func(transfer.ID, transfer.AgentName) // makes a transfer ask for places again
-	Acquit  func(transfer.ID)                     // clears a transfer that has made progress without a crash
-	Unswept func()                                // temporaries could not be removed, and are to be removed later
+	Ctx          context.Context // the run of the agent
+	Entries      *entry.Entries
+	Place        place.Target
+	Content      conversion.Defaults                   // of text files here
+	ItemSlots    *ItemSlots                            // for items that are begun and undecided
+	Slots        int                                   // transfers that may have an open epoch
+	May          func(principal string) place.Permit   // the rights of a principal on files here
+	Wake         func(transfer.ID, transfer.AgentName) // makes a transfer ask for item slots again
+	ClearSuspect func(transfer.ID)                     // clears a transfer that has made progress without a crash
+	Unswept      func()                                // temporaries could not be removed, and are to be removed later
 
 	decoder compress.Decoder
 	chunks  sync.Pool // *[]byte: memory of restored chunks
@@ -38,13 +38,13 @@ func (a *Agent) wake(w *waiter) {
 	}
 }
 
-// groupItems returns the number of items that closes a group: with few places, no transfer may hold most of them.
-func (a *Agent) groupItems() int { return min(flow.GroupItems, max(1, a.Places.most/4)) }
+// groupItems returns the number of items that closes a group: with few item slots, no transfer may hold most of them.
+func (a *Agent) groupItems() int { return min(flow.GroupItems, max(1, a.ItemSlots.most/4)) }
 
 // MostUnsummed returns how many ended files of a transfer may lack the source's digest when another item begins. With
 // those of all other transfers they leave one place free. Otherwise each transfer could wait for a place of another
 // one's files, while the digests that would release them are behind the waiting messages.
-func (a *Agent) MostUnsummed() int { return max(0, a.Places.most/(2*max(1, a.Slots))-1) }
+func (a *Agent) MostUnsummed() int { return max(0, a.ItemSlots.most/(2*max(1, a.Slots))-1) }
 
 // An Epoch is the state of an epoch that the conversation and its Writer share. The zero value is no open epoch.
 type Epoch struct {
@@ -64,8 +64,8 @@ func (e *Epoch) Ending() bool { return !e.Live || e.Again != "" || e.Stop != nil
 type Events interface {
 	// Decided reports outcomes that are on record now.
 	Decided([]transfer.Outcome)
-	// News reports that the source has yet to hear of a safe point, or of items that begin again.
-	News()
-	// Waits reports that the Writer waits: pending news must not wait for it.
-	Waits()
+	// ReportDue reports that the source has yet to hear of a safe point, or of items that begin again.
+	ReportDue()
+	// ReportNow reports that the Writer waits: pending news must not wait for it.
+	ReportNow()
 }

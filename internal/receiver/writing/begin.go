@@ -28,7 +28,7 @@ func (w *Writer) beginItem(f *wire.Frame) error {
 
 	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.offset() { // it resumes where this process stopped
 		w.fin.files.resume(c)
-		c.goOn()
+		c.continueDigests()
 		return nil
 	}
 
@@ -90,7 +90,7 @@ func (w *Writer) beginItem(f *wire.Frame) error {
 		return nil
 	}
 
-	w.com.room.give()
+	w.com.itemSlots.give()
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		w.com.short = Shortage{max(b.Size-b.Offset, 1), w.to.resolution(b.To, d.landing.Path(b.Name))}
 		return err
@@ -112,8 +112,8 @@ func (w *Writer) fits(item uint64) error {
 	return nil
 }
 
-// number takes the number of the transfer's items from its source. A set that finds no places for them waits, and holds
-// none meanwhile.
+// number takes the number of the transfer's items from its source. A set that finds no item slots for them waits, and
+// holds none meanwhile.
 func (w *Writer) number(items uint64) error {
 	if items < w.entry.In.Decided.Below() || w.entry.In.HasTotal && items != w.entry.In.Total || w.fin.total != nil && items != *w.fin.total {
 		return fmt.Errorf("%w: it says that there are %d items", errOffset, items)
@@ -123,7 +123,7 @@ func (w *Writer) number(items uint64) error {
 		return nil
 	}
 
-	most, room := w.agent.Places.mostOfSet(), w.com.room
+	most, room := w.agent.ItemSlots.mostOfSet(), w.com.itemSlots
 	switch {
 	case room.items > 0 && items != uint64(room.items):
 		return fmt.Errorf("%w: the set has %d items now, and had %d", errOffset, items, room.items)
@@ -192,7 +192,7 @@ func (w *Writer) awaitTurn(item uint64) {
 		if w.fin.ending() || in().Fits(item) || !slices.ContainsFunc(w.fin.files.held, func(c *file) bool { return c.summed }) {
 			return
 		}
-		w.fin.events.Waits()
+		w.fin.events.ReportNow()
 		select {
 		case <-w.fin.wake: // a digest may have ended
 		case c := <-w.fin.cp.running:

@@ -27,8 +27,8 @@ type checked struct {
 	pt   ledger.Checkpoint
 }
 
-// A CheckpointResult is the result of a checkpoint. An error is from making the file at index n safe, or from recording all
-// of them.
+// A CheckpointResult is the result of a checkpoint. An error is from making the file at index n safe, or from recording
+// all of them.
 type CheckpointResult struct {
 	files []checked
 	n     int
@@ -73,7 +73,7 @@ func (f *finisher) checked(files []*file) (all []checked) {
 		if f.ep.Stored {
 			pt.Begin = c.beginning()
 		}
-		f.entry.Items.Pointed(c.item)
+		f.entry.Items.NotePoint(c.item)
 		c.checking = true
 		all = append(all, checked{c, pt})
 	}
@@ -120,7 +120,7 @@ func (f *finisher) checkpointed(c CheckpointResult) {
 		return
 	}
 	if bad := c.files[c.n].file; f.files.has(bad) {
-		f.unchecked(bad, c.err)
+		f.checkpointFailed(bad, c.err)
 	}
 }
 
@@ -131,17 +131,17 @@ func (f *finisher) safeNow(files []checked) {
 		f.com.unsafe -= at - c.safe
 		c.safe = at
 		if m := f.com.bad[c.item]; at > m.safe || c.begin.Version != m.version { // an item that begins again and comes as far as before has made no progress
-			f.com.bad[c.item] = mishaps{safe: at, version: c.begin.Version}
+			f.com.bad[c.item] = itemErrors{safe: at, version: c.begin.Version}
 		}
 		f.cp.safe = &wire.Safe{Item: c.item, Offset: at}
 	}
 	f.com.failures = 0
 	f.com.progressed()
-	f.events.News()
+	f.events.ReportDue()
 }
 
-// unchecked handles a checkpoint that failed at a file.
-func (f *finisher) unchecked(c *file, err error) {
+// checkpointFailed handles a checkpoint that failed at a file.
+func (f *finisher) checkpointFailed(c *file, err error) {
 	if unrecorded := (recordError{}); errors.As(err, &unrecorded) {
 		f.entry.Log.Error("cannot record checkpoint", "item", c.item, "error", err)
 		f.ep.Stop = f.entry.Unwritable(unrecorded.error)

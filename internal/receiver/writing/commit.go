@@ -12,7 +12,7 @@ import (
 )
 
 // An ending is an item that is complete, or has failed, and is to be decided.
-// It holds one of the agent's places for undecided items.
+// It holds one of the agent's item slots.
 type ending struct {
 	pending place.Pending
 	left    place.Part // of an item that fails: its temporary, removed once the failure is on record
@@ -28,12 +28,12 @@ type stale struct {
 }
 
 // discard releases an item and removes its temporary.
-func (e *ending) discard() { e.letGo(false) }
+func (e *ending) discard() { e.release(false) }
 
 // leave releases an item that is not decided. Its safe bytes stay for the next epoch (R16).
-func (e *ending) leave() { e.letGo(true) }
+func (e *ending) leave() { e.release(true) }
 
-func (e *ending) letGo(keep bool) {
+func (e *ending) release(keep bool) {
 	p := e.pending.Part
 	if p == nil {
 		p = e.left
@@ -60,8 +60,8 @@ type Shortage struct {
 	At    transfer.Resolution
 }
 
-// Mishaps of an item are its bad hashes, offsets and compressed chunks since its furthest safe point.
-type mishaps struct {
+// itemErrors are the bad hashes, offsets and compressed chunks of an item since its furthest safe point.
+type itemErrors struct {
 	count   int
 	safe    int64            // the furthest safe point
 	version transfer.Version // of the item
@@ -69,18 +69,18 @@ type mishaps struct {
 
 // A committer decides items: a group of them gathers while the one before is committed.
 type committer struct {
-	agent  *Agent
-	entry  *entry.Entry
-	ep     *Epoch
-	to     *Destinations
-	room   *room
-	events Events
+	agent     *Agent
+	entry     *entry.Entry
+	ep        *Epoch
+	to        *Destinations
+	itemSlots *transferSlots
+	events    Events
 
 	grp      group
-	unsafe   int64              // data bytes that a crash would lose, of files that are being written and of groups
-	failures int                // failed syncs since the last safe point
-	bad      map[uint64]mishaps // of items, since something was committed
-	touched  map[uint64]int     // how often other processes have touched an undecided item's temporary
+	unsafe   int64                 // data bytes that a crash would lose, of files that are being written and of groups
+	failures int                   // failed syncs since the last safe point
+	bad      map[uint64]itemErrors // of items, since something was committed
+	touched  map[uint64]int        // how often other processes have touched an undecided item's temporary
 	short    Shortage
 }
 
@@ -181,7 +181,7 @@ func (cm *committer) sweepFailed(group []ending) {
 func (cm *committer) committed(c CommitResult) {
 	cm.unsafe -= cm.grp.over(c)
 	for range c.group {
-		cm.room.give()
+		cm.itemSlots.give()
 	}
 	if err := cm.entry.Load(); err != nil {
 		cm.entry.Log.Error("cannot read the ledger", "error", err)
@@ -189,7 +189,7 @@ func (cm *committer) committed(c CommitResult) {
 
 	cm.events.Decided(c.outcomes)
 	for n := range c.outcomes {
-		cm.entry.Items.Unpointed(c.outcomes[n].Item)
+		cm.entry.Items.ForgetPoint(c.outcomes[n].Item)
 		delete(cm.touched, c.outcomes[n].Item)
 	}
 
@@ -200,7 +200,7 @@ func (cm *committer) committed(c CommitResult) {
 	if len(c.outcomes) > 0 {
 		clear(cm.bad)
 		cm.failures = 0
-		cm.agent.Acquit(cm.entry.ID)
+		cm.agent.ClearSuspect(cm.entry.ID)
 	}
 }
 
@@ -281,7 +281,7 @@ func (cm *committer) beginAgain(c CommitResult, again *place.AgainError) {
 		}
 	}
 
-	cm.events.News()
+	cm.events.ReportDue()
 }
 
 // meddled counts the times that other processes touch an item's temporary. It reports whether the count has reached
@@ -346,7 +346,7 @@ func (cm *committer) progressed() {
 	if cm.entry.In.Crashes == 0 {
 		return
 	}
-	cm.agent.Acquit(cm.entry.ID)
+	cm.agent.ClearSuspect(cm.entry.ID)
 	if err := cm.entry.Progressed(); err != nil {
 		cm.entry.Log.Error("cannot write the ledger", "error", err)
 	}

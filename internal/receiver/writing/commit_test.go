@@ -47,9 +47,9 @@ func (h *heard) Decided(o []transfer.Outcome) {
 	h.decided, h.news = append(h.decided, o...), h.news || len(o) > 0
 }
 
-func (h *heard) News() { h.news = true }
+func (h *heard) ReportDue() { h.news = true }
 
-func (h *heard) Waits() {
+func (h *heard) ReportNow() {
 	if h.news {
 		h.told++
 	}
@@ -58,8 +58,8 @@ func (h *heard) Waits() {
 
 // bare returns a Writer in an open epoch, at an agent with places. It has no ledger.
 func bare(ctx context.Context, places int, id transfer.ID, in *ledger.Incoming) (*Writer, *heard) {
-	a := &Agent{Ctx: ctx, Entries: &entry.Entries{Clock: clock.System}, Places: NewPlaces(places), Slots: 1,
-		Wake: func(transfer.ID, transfer.AgentName) {}, Acquit: func(transfer.ID) {}}
+	a := &Agent{Ctx: ctx, Entries: &entry.Entries{Clock: clock.System}, ItemSlots: NewItemSlots(places), Slots: 1,
+		Wake: func(transfer.ID, transfer.AgentName) {}, ClearSuspect: func(transfer.ID) {}}
 	e := a.Entries.Of(id, "ALPHA", slog.New(slog.DiscardHandler))
 	e.In = in
 	said := &heard{}
@@ -115,12 +115,12 @@ func TestGroupsEnd(t *testing.T) {
 			o := []transfer.Outcome{pend[0].Outcome}
 			return o, w.entry.Journal().Committed(o)
 		}}
-		w.agent.Places.take(time.Now())
+		w.agent.ItemSlots.take(time.Now())
 		w.com.unsafe = 70
 		w.com.grp.add(ending{pending: place.Pending{Part: part{gone: &gone}, Outcome: transfer.Outcome{Type: transfer.ItemFile, Path: "/b/a", Size: 70}}, size: 30, safe: 40})
 		w.com.drain()
-		if w.com.unsafe != 40 || w.agent.Places.single != 0 || !w.com.grp.idle() {
-			t.Errorf("%s: %d bytes are unsafe, %d places are taken, idle %v", c.name, w.com.unsafe, w.agent.Places.single, w.com.grp.idle())
+		if w.com.unsafe != 40 || w.agent.ItemSlots.single != 0 || !w.com.grp.idle() {
+			t.Errorf("%s: %d bytes are unsafe, %d places are taken, idle %v", c.name, w.com.unsafe, w.agent.ItemSlots.single, w.com.grp.idle())
 		}
 		stop := transfer.KindNone
 		if w.ep.Stop != nil {

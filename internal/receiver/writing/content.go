@@ -15,8 +15,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A converting is the conversion of the item that is being written.
-type converting struct {
+// A conversionState is the conversion of the item that is being written.
+type conversionState struct {
 	plan *conversion.Plan
 	pipe *conversion.Pipeline
 	out  *digest.Running // of the written bytes; nil while they equal the received bytes
@@ -82,7 +82,7 @@ func (d *destination) contentOf(defaults *conversion.Defaults, b *wire.Begin, at
 func (c *file) startConverting(p *conversion.Plan) error {
 	pipe, err := p.Start()
 	if err == nil {
-		c.conv = &converting{plan: p, pipe: pipe}
+		c.conv = &conversionState{plan: p, pipe: pipe}
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, diges
 	}
 	if err == nil {
 		c.run = digest.Resume(c.at.method(), digests, pt.Prefix, nil)
-		c.conv = &converting{plan: p, pipe: pipe, out: digest.Resume(c.at.method(), digests, pt.Written, written), took: pt.Source}
+		c.conv = &conversionState{plan: p, pipe: pipe, out: digest.Resume(c.at.method(), digests, pt.Written, written), took: pt.Source}
 	}
 	return err
 }
@@ -169,7 +169,7 @@ func (e *contentError) Error() string { return e.why.Error() }
 func (e *contentError) Unwrap() error { return e.why }
 
 // clean reports whether the conversion leaves the bytes unchanged, as all before them.
-func (v *converting) clean(b []byte, absent *conversion.Pair) bool {
+func (v *conversionState) clean(b []byte, absent *conversion.Pair) bool {
 	p, ok := v.pipe.Suspects()
 	return v.pipe.Clean(b, ok && absent != nil && *absent == p)
 }
@@ -230,9 +230,9 @@ func (w *output) wait() error {
 	return w.failed
 }
 
-// goOn prepares an item that resumes in this process for the source's next digests. If an earlier process began the
-// item, those digests cover only the bytes from here on.
-func (c *file) goOn() {
+// continueDigests prepares an item that resumes in this process for the source's next digests. If an earlier process
+// began the item, those digests cover only the bytes from here on.
+func (c *file) continueDigests() {
 	c.ended, c.earlier, c.summed, c.said, c.tail, c.complete = false, false, false, "", "", nil
 	if c.run.Rebased() {
 		c.run = c.run.Rebase()

@@ -53,8 +53,8 @@ func (g *Destinations) Land() {
 	g.of, g.landed, g.known = q, g.agent.Place.Land(cfg), map[uint64]*destination{}
 }
 
-// Home returns the location with the facts that hold for all items at the transfer's DEST.
-func (g *Destinations) Home() (place.Location, error) { return g.landed.Locate(".", "") }
+// Common returns the location with the facts that hold for all items at the transfer's DEST.
+func (g *Destinations) Common() (place.Location, error) { return g.landed.Locate(".", "") }
 
 // mostDestinations bounds the destinations in memory.
 const mostDestinations = 4096
@@ -171,17 +171,17 @@ func (g *Destinations) stale(item uint64) (left *stale) {
 	return left
 }
 
-// Leaves ensures, before the end is on record, that no temporary of this transfer is in its directories or can come
+// SweepAtEnd ensures, before the end is on record, that no temporary of this transfer is in its directories or can come
 // back there. It reports whether that failed. Unless some is true, it looks only if temporaries are possible: after a
 // resend, or after an earlier process.
-func (g *Destinations) Leaves(some bool) (unswept bool) {
-	return !g.tidy(some || g.entry.In.Epoch > 1 || g.entry.Adopted)
+func (g *Destinations) SweepAtEnd(some bool) (unswept bool) {
+	return !g.sweepDirs(some || g.entry.In.Epoch > 1 || g.entry.Adopted)
 }
 
 // Sweep removes this transfer's own temporaries. If that fails, it is tried again later.
-func (g *Destinations) Sweep() { g.tidy(true) }
+func (g *Destinations) Sweep() { g.sweepDirs(true) }
 
-func (g *Destinations) tidy(some bool) bool {
+func (g *Destinations) sweepDirs(some bool) bool {
 	dirs, err := g.entry.Dirs()
 	if err == nil && g.landed != nil {
 		err = g.landed.RemoveLeftovers(dirs, some)

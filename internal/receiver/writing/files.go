@@ -19,7 +19,7 @@ type file struct {
 	partial place.Part
 	run     *digest.Running   // of the received bytes
 	safe    int64             // offset of the last safe point, in the source
-	conv    *converting       // nil: the received bytes are written unchanged
+	conv    *conversionState  // nil: the received bytes are written unchanged
 	written *transfer.Written // once conv has ended and has changed anything
 
 	ended      bool    // all bytes are here

@@ -29,7 +29,7 @@ type finisher struct {
 // ending reports whether the epoch is over, or about to be: background work may have ended while a frame was taken.
 func (f *finisher) ending() bool { return f.ep.Ending() || f.agent.Ctx.Err() != nil }
 
-// takeOpen takes one of the agent's places for begun and undecided items. If none is free, it first commits this
+// takeOpen takes one of the agent's item slots. If none is free, it first commits this
 // transfer's own finished files, also those with digests that become ready. If the epoch ends, it takes none and
 // reports false.
 func (f *finisher) takeOpen() bool {
@@ -37,7 +37,7 @@ func (f *finisher) takeOpen() bool {
 		return false
 	}
 
-	if ok, _ := f.com.room.take(); ok {
+	if ok, _ := f.com.itemSlots.take(); ok {
 		return true
 	}
 
@@ -47,8 +47,8 @@ func (f *finisher) takeOpen() bool {
 		if f.ending() {
 			return false
 		}
-		f.events.Waits()
-		ok, free := f.com.room.take()
+		f.events.ReportNow()
+		ok, free := f.com.itemSlots.take()
 		if ok {
 			return true
 		}
@@ -65,8 +65,8 @@ func (f *finisher) takeOpen() bool {
 // maxBad is the most bad hashes or offsets of an item between two safe points.
 const maxBad = 5
 
-// doom fails an item that has begun.
-func (f *finisher) doom(c *file, err *transfer.Error) error {
+// failItem fails an item that has begun.
+func (f *finisher) failItem(c *file, err *transfer.Error) error {
 	left, safe := f.setAside(c)
 	return f.failed(c.item, c.begin, err, left, safe)
 }
@@ -118,10 +118,10 @@ func (f *finisher) drop(c *file, remove bool) {
 		f.entry.Log.Warn("cannot release temporary file", "item", c.item, "error", err)
 	}
 
-	f.com.room.give()
+	f.com.itemSlots.give()
 }
 
-// setAside takes a file away from the writer, if it is not nil, because its item fails. Its temporary and its place
+// setAside takes a file away from the writer, if it is not nil, because its item fails. Its temporary and its item slot
 // stay with the ending until the failure is on record: a crash before that resumes from the last safe point (R16).
 func (f *finisher) setAside(c *file) (left place.Part, safe int64) {
 	if c == nil || !f.stopFile(c) {
@@ -144,11 +144,11 @@ func (f *finisher) stopFile(c *file) bool {
 	return true
 }
 
-// stumbled handles a frame that could not be taken.
-func (f *finisher) stumbled(item uint64, err error) {
+// frameFailed handles a frame that could not be taken.
+func (f *finisher) frameFailed(item uint64, err error) {
 	switch {
 	case errors.Is(err, errOffset), errors.Is(err, errPacked):
-		f.badness(err)
+		f.countBad(err)
 	case transfer.KindOf(err).Waits():
 		f.ep.Stop = transfer.AsError(err)
 	case errors.Is(err, errRedo):
@@ -159,9 +159,9 @@ func (f *finisher) stumbled(item uint64, err error) {
 	}
 }
 
-// badness counts a bad hash, offset or compressed chunk against the item that is being written;
+// countBad counts a bad hash, offset or compressed chunk against the item that is being written;
 // five without a further safe point between fail it.
-func (f *finisher) badness(err error) {
+func (f *finisher) countBad(err error) {
 	c, item := f.files.unended(), f.entry.In.Decided.Below()
 	if c != nil {
 		item = c.item
@@ -172,7 +172,7 @@ func (f *finisher) badness(err error) {
 	f.com.bad[item] = m
 	if m.count >= maxBad && !f.com.grp.ended[item] {
 		if c != nil {
-			f.doom(c, transfer.Errorf(transfer.KindDigest,
+			f.failItem(c, transfer.Errorf(transfer.KindDigest,
 				"%s was damaged on the way %d times without a safe point between", f.to.path(c.begin), maxBad))
 		} else { // the item is unknown, if the message had one
 			delete(f.com.bad, item)
@@ -184,10 +184,10 @@ func (f *finisher) badness(err error) {
 	f.ep.Again = err.Error()
 }
 
-// unwritten handles a write that failed.
-func (f *finisher) unwritten(c *file, err error) error {
+// writeFailed handles a write that failed.
+func (f *finisher) writeFailed(c *file, err error) error {
 	if bad := (*contentError)(nil); errors.As(err, &bad) {
-		return f.doom(c, bad.why)
+		return f.failItem(c, bad.why)
 	}
 
 	if transfer.KindOf(err) == transfer.KindNoSpace {
@@ -206,5 +206,5 @@ func (f *finisher) unwritten(c *file, err error) error {
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
-	return f.doom(c, transfer.AsError(err))
+	return f.failItem(c, transfer.AsError(err))
 }

@@ -55,7 +55,7 @@ func (w *Writer) frame(f *wire.Frame) error {
 		}
 		return fmt.Errorf("%w: item %d has not begun", errOffset, f.Item)
 	}
-	if w.ep.Stored && beyond(w.fin.files.cur, f) {
+	if w.ep.Stored && cutKnown(w.fin.files.cur, f) {
 		return nil
 	}
 
@@ -83,7 +83,7 @@ func (w *Writer) data(offset, n int64, b []byte, absent *conversion.Pair) error 
 	w.ep.Taken += took
 	w.com.unsafe += took
 	if err != nil {
-		return w.fin.unwritten(c, err)
+		return w.fin.writeFailed(c, err)
 	}
 
 	if c.conv != nil && c.conv.out != nil {
@@ -163,9 +163,9 @@ func (w *Writer) suspect() {
 	w.suspects.Store(p)
 }
 
-// beyond cuts off the part of a frame that the file already has. A stored epoch is read again from the position in the ledger,
-// and a file may be further.
-func beyond(c *file, f *wire.Frame) (done bool) {
+// cutKnown cuts off the part of a frame that the file already has. A stored epoch is read again from the position in
+// the ledger, and a file may be further.
+func cutKnown(c *file, f *wire.Frame) (done bool) {
 	has := c.offset()
 	switch f.Type {
 	case wire.FrameData:

@@ -8,8 +8,8 @@ import (
 )
 
 // A set is the items of a transfer that get their names together (transfer.MaxSet). The number of items comes before
-// the items, and they have places for all of them or wait. Complete items are held until all are complete, with safe
-// points like any other file; then one group commits them. If an item fails before that, the failure goes into the
+// the items, and they have item slots for all of them or wait. Complete items are held until all are complete, with
+// safe points like any other file; then one group commits them. If an item fails before that, the failure goes into the
 // ledger first. Then the set waits for no other item: each fails with the same reason.
 
 // gather hands over the set once all of it has come.
@@ -50,7 +50,7 @@ func (f *finisher) breakSet(why *transfer.Error) error {
 		}
 	}
 	for _, c := range f.files.all() {
-		if err := f.doom(c, transfer.OfSet(f.to.path(c.begin), why)); err != nil {
+		if err := f.failItem(c, transfer.OfSet(f.to.path(c.begin), why)); err != nil {
 			return err
 		}
 	}

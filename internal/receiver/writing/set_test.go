@@ -12,8 +12,8 @@ import (
 
 // Sets take places for all of their items or none, in the order of their requests. Places that become free are owed to
 // the first set, and sets have half of the places at most.
-func TestPlacesOfSets(t *testing.T) {
-	p, now := NewPlaces(100), time.Unix(1000, 0)
+func TestItemSlotsOfSets(t *testing.T) {
+	p, now := NewItemSlots(100), time.Unix(1000, 0)
 	ask := func(n byte, need int) bool {
 		ok, _ := p.reserve(waiter{transfer.ID{n}, "ALPHA", now}, need, true)
 		return ok
@@ -55,7 +55,7 @@ func TestPlacesOfSets(t *testing.T) {
 
 // A set whose source asks no more loses its turn and the places that were owed to it.
 func TestASetThatAsksNoMoreIsOwedNothing(t *testing.T) {
-	p, now := NewPlaces(10), time.Unix(1000, 0)
+	p, now := NewItemSlots(10), time.Unix(1000, 0)
 	for range 8 {
 		p.take(now)
 	}
@@ -83,16 +83,16 @@ func TestASetIsWhatItWas(t *testing.T) {
 	}
 
 	bad("an item before the number of items", wire.Frame{Type: wire.FrameFail, Item: 0, Fail: transfer.Errorf(transfer.KindMissing, "gone")})
-	if err := w.frame(&wire.Frame{Type: wire.FrameLast, Item: 3}); err != nil || w.agent.Places.reserved != 3 {
-		t.Fatalf("a set of 3 has %d places: %v", w.agent.Places.reserved, err)
+	if err := w.frame(&wire.Frame{Type: wire.FrameLast, Item: 3}); err != nil || w.agent.ItemSlots.reserved != 3 {
+		t.Fatalf("a set of 3 has %d places: %v", w.agent.ItemSlots.reserved, err)
 	}
 	bad("another number", wire.Frame{Type: wire.FrameLast, Item: 4})
 	bad("an item beyond the last", wire.Frame{Type: wire.FrameFail, Item: 3, Fail: transfer.Errorf(transfer.KindMissing, "gone")})
 	bad("a number beyond any", wire.Frame{Type: wire.FrameLast, Item: 1 << 62})
 	w.Close()
 	*w.ep = Epoch{}
-	if w.NewEpoch(); w.agent.Places.reserved != 0 {
-		t.Errorf("%d places are reserved when the epoch is over", w.agent.Places.reserved)
+	if w.NewEpoch(); w.agent.ItemSlots.reserved != 0 {
+		t.Errorf("%d places are reserved when the epoch is over", w.agent.ItemSlots.reserved)
 	}
 	bad("another number in the next epoch", wire.Frame{Type: wire.FrameLast, Item: 4})
 }

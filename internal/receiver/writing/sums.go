@@ -23,7 +23,7 @@ func (f *finisher) settleSums() {
 	for n := 0; n < len(f.files.held) && !f.ending(); {
 		c := f.files.held[n]
 		if err := f.settleSum(c); err != nil {
-			f.stumbled(c.item, err)
+			f.frameFailed(c.item, err)
 			return
 		}
 		if n < len(f.files.held) && f.files.held[n] == c {
@@ -39,7 +39,7 @@ func (f *finisher) settleSum(c *file) error {
 		return nil
 	}
 	if err := c.run.Err(); err != nil {
-		return f.unread(c, err)
+		return f.readBackFailed(c, err)
 	}
 
 	if c.conv != nil {
@@ -61,7 +61,7 @@ func (f *finisher) settleSum(c *file) error {
 	case c.run.Tail() == c.tail: // the source has read the same before the resume point, and both agree after it
 		o.Digest = c.said
 	default:
-		return f.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",
+		return f.failItem(c, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",
 			f.to.path(c.begin), c.run.Tail(), c.tail))
 	}
 
@@ -70,7 +70,7 @@ func (f *finisher) settleSum(c *file) error {
 	}
 
 	if c.said != "" && c.said != o.Digest {
-		return f.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, c.said))
+		return f.failItem(c, transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, c.said))
 	}
 
 	if f.entry.Gathers() {
@@ -94,7 +94,7 @@ func (f *finisher) finishConverting(c *file) (ok bool, err error) {
 			return true, nil
 		}
 		if err := c.through(v.pipe.Finish); err != nil {
-			return false, f.unwritten(c, err)
+			return false, f.writeFailed(c, err)
 		}
 		v.pipe.Release()
 		v.out.End()
@@ -108,15 +108,15 @@ func (f *finisher) finishConverting(c *file) (ok bool, err error) {
 	case !v.out.Ready():
 		return false, nil
 	case v.out.Err() != nil:
-		return false, f.unread(c, v.out.Err())
+		return false, f.readBackFailed(c, v.out.Err())
 	}
 
 	c.written.Digest = v.out.Whole()
 	return true, nil
 }
 
-// unread handles a file that could not be read back for its digest.
-func (f *finisher) unread(c *file, err error) error {
+// readBackFailed handles a file that could not be read back for its digest.
+func (f *finisher) readBackFailed(c *file, err error) error {
 	if !errors.Is(err, digest.ErrPrefix) {
 		return transfer.Errorf(transfer.KindBusy, "%s cannot read back its part of %s: %w", f.agent.Entries.Agent, f.to.path(c.begin), err).
 			WithHint("look at its disk; the transfer goes on by itself")

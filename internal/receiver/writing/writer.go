@@ -35,8 +35,8 @@ type Writer struct {
 
 // New returns the Writer of a transfer. poke wakes the goroutine of the transfer, and wake is the channel of that.
 func New(a *Agent, e *entry.Entry, to *Destinations, ep *Epoch, events Events, poke func(), wake <-chan struct{}) *Writer {
-	com := &committer{agent: a, entry: e, ep: ep, to: to, room: &room{agent: a, id: e.ID, from: e.From}, events: events,
-		grp: group{ended: map[uint64]bool{}}, bad: map[uint64]mishaps{}, touched: map[uint64]int{}}
+	com := &committer{agent: a, entry: e, ep: ep, to: to, itemSlots: &transferSlots{agent: a, id: e.ID, from: e.From}, events: events,
+		grp: group{ended: map[uint64]bool{}}, bad: map[uint64]itemErrors{}, touched: map[uint64]int{}}
 	fin := &finisher{agent: a, entry: e, ep: ep, to: to, com: com, events: events, digests: digest.NewBacklog(poke), wake: wake}
 	return &Writer{agent: a, entry: e, ep: ep, to: to, com: com, fin: fin, open: opener{e, fin.digests}}
 }
@@ -49,14 +49,14 @@ func (w *Writer) Write(f *wire.Frame, absent *conversion.Pair) bool {
 		w.awaitTurn(f.Item)
 	}
 	if err := w.frame(f); err != nil {
-		w.fin.stumbled(f.Item, err)
+		w.fin.frameFailed(f.Item, err)
 		return false
 	}
 	return !w.fin.ending()
 }
 
 // Damaged takes a message with a bad hash or content.
-func (w *Writer) Damaged(err error) { w.fin.badness(err) }
+func (w *Writer) Damaged(err error) { w.fin.countBad(err) }
 
 // Suspects returns the byte pair that messages are to be searched for; nil: none. Any goroutine may call it.
 func (w *Writer) Suspects() *conversion.Pair { return w.suspects.Load() }
@@ -90,8 +90,8 @@ func (w *Writer) Due(now time.Time) {
 	}
 }
 
-// Dues returns the times of that work; zero: none.
-func (w *Writer) Dues() (commit, checkpoint time.Time) { return w.com.grp.due, w.fin.cp.due }
+// DueTimes returns the times of that work; zero: none.
+func (w *Writer) DueTimes() (commit, checkpoint time.Time) { return w.com.grp.due, w.fin.cp.due }
 
 // Idle hands over complete items without waiting for more. It reports whether no item is written, gathers or is being
 // committed.
@@ -120,7 +120,7 @@ func (w *Writer) Settle(keep bool) { w.fin.settleOpen(keep) }
 // (R21, R22).
 func (w *Writer) SettleCommitting() error { return w.com.settleCommitting() }
 
-// Close closes all files and releases all places. Items that are not decided keep their safe bytes.
+// Close closes all files and releases all item slots. Items that are not decided keep their safe bytes.
 func (w *Writer) Close() {
 	for _, c := range w.fin.files.all() {
 		w.fin.drop(c, false)
@@ -129,9 +129,9 @@ func (w *Writer) Close() {
 	w.fin.cp.due = zeroTime
 	for _, e := range w.com.grp.drop() {
 		e.leave()
-		w.com.room.give()
+		w.com.itemSlots.give()
 	}
-	w.com.room.drop()
+	w.com.itemSlots.drop()
 
 	w.com.unsafe = 0
 	w.to.close() // a waiting transfer keeps no directories open
@@ -212,9 +212,9 @@ func (w *Writer) SafeTo(item uint64, offset int64) bool {
 // Short returns the space that was missing for the last write that failed; zero: none was.
 func (w *Writer) Short() Shortage { return w.com.short }
 
-// LacksPlaces returns a reason to wait if the transfer is a set without places for its items; nil: it is none.
-func (w *Writer) LacksPlaces() *transfer.Error {
-	in, room := w.entry.In, w.com.room
+// LacksItemSlots returns a reason to wait if the transfer is a set without slots for its items; nil: it is none.
+func (w *Writer) LacksItemSlots() *transfer.Error {
+	in, room := w.entry.In, w.com.itemSlots
 	if in != nil && in.Gathers() && room.items > 0 && !room.reserved && !room.reserve(false) {
 		return room.missing()
 	}

@@ -20,14 +20,14 @@ type List struct {
 	Made bool   // by an earlier run
 	wake func() // called when there are more items, or the walk has ended
 
-	mu     sync.Mutex
-	open   *ledger.Journal
-	begun  bool          // this run has opened the journal, and may add to it
-	found  ledger.Totals // by the walk, also while the journal is closed
-	lent   bool          // a descriptor is borrowed for the journal while the transfer waits
-	failed error         // why the last walk ended
-	stop   context.CancelFunc
-	walked chan struct{}
+	mu       sync.Mutex
+	open     *ledger.Journal
+	begun    bool          // this run has opened the journal, and may add to it
+	found    ledger.Totals // by the walk, also while the journal is closed
+	borrowed bool          // a descriptor is borrowed for the journal while the transfer waits
+	failed   error         // why the last walk ended
+	stop     context.CancelFunc
+	walked   chan struct{}
 }
 
 // NewList returns the list of a transfer. wake is called when there are more items, or the walk has ended.
@@ -112,7 +112,7 @@ func (s *List) From(n uint64, most int) ([]transfer.Item, error) {
 // whole, which may take long: no lock is held meanwhile.
 func (s *List) Open(rec *ledger.Source, offered uint64) error {
 	s.mu.Lock()
-	s.unlend()
+	s.giveBackDescriptor()
 	there := s.open != nil
 	s.mu.Unlock()
 	if there {
@@ -205,11 +205,11 @@ func (s *List) Stop() {
 	}
 }
 
-// Rest keeps the item journal of a waiting transfer open if it can borrow a descriptor. Otherwise it closes the
+// Suspend keeps the item journal of a waiting transfer open if it can borrow a descriptor. Otherwise it closes the
 // journal.
-func (s *List) Rest() {
+func (s *List) Suspend() {
 	s.mu.Lock()
-	open := s.open != nil && !s.lent
+	open := s.open != nil && !s.borrowed
 	s.mu.Unlock()
 	if !open {
 		return
@@ -217,7 +217,7 @@ func (s *List) Rest() {
 
 	if s.cfg.borrow() {
 		s.mu.Lock()
-		s.lent = true
+		s.borrowed = true
 		s.mu.Unlock()
 		return
 	}
@@ -231,17 +231,17 @@ func (s *List) Close() {
 	if s.open = nil; j != nil {
 		s.found = j.Totals()
 	}
-	s.unlend()
+	s.giveBackDescriptor()
 	s.mu.Unlock()
 	if j != nil {
 		j.Close()
 	}
 }
 
-// unlend returns the descriptor that was borrowed for the open journal. s.mu is held.
-func (s *List) unlend() {
-	if s.lent {
-		s.lent = false
+// giveBackDescriptor returns the descriptor that was borrowed for the open journal. s.mu is held.
+func (s *List) giveBackDescriptor() {
+	if s.borrowed {
+		s.borrowed = false
 		s.cfg.giveBack()
 	}
 }

@@ -29,7 +29,7 @@ func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.
 	tally, err = c.walk(ctx, rec, nil, ledger.Totals{}, func(it transfer.Item) error {
 		n++
 		if err := s.Add(sortable(rec.Request.Order, &it, n)); err != nil {
-			return c.unsorted(err)
+			return c.sortFault(err)
 		}
 		return nil
 	})
@@ -39,9 +39,9 @@ func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.
 
 	sorted, err := s.Sorted()
 	if err != nil {
-		return tally, c.unsorted(err)
+		return tally, c.sortFault(err)
 	}
-	w := filling{c: c, j: j, last: c.Clock.Now()}
+	w := journalWriter{c: c, j: j, last: c.Clock.Now()}
 	for ctx.Err() == nil {
 		next, err := sorted.Next()
 		if err == io.EOF {
@@ -52,7 +52,7 @@ func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.
 			it, err = itemIn(next)
 		}
 		if err != nil {
-			return tally, c.unsorted(err)
+			return tally, c.sortFault(err)
 		}
 		if err := w.put(it); err != nil {
 			return tally, err
@@ -61,8 +61,8 @@ func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.
 	return tally, ctx.Err()
 }
 
-// unsorted returns a reason to wait: a fault of the agent's own disk is no verdict on a source.
-func (c *Config) unsorted(err error) error {
+// sortFault returns a reason to wait: a fault of the agent's own disk is no verdict on a source.
+func (c *Config) sortFault(err error) error {
 	kind := transfer.KindBusy
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		kind = transfer.KindNoSpace

@@ -97,7 +97,7 @@ func TestAskedInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := l.Update(func(tx *ledger.Tx) error { return tx.Requests().Claim(q.ID, "ann", parts) }); err != nil {
+	if err := l.Update(func(tx *ledger.Tx) error { return tx.Requests().AcceptParts(q.ID, "ann", parts) }); err != nil {
 		t.Fatal(err)
 	}
 	a := &Reader{ledger: l, Request: head}

@@ -12,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Reader reads the items of an accepted request: those of its head from its ledger entry, and others by parts from the
-// ledger. It keeps the last part. It belongs to one goroutine.
+// A Reader reads the items of an accepted request: those of its head from its ledger entry, and others by parts from
+// the ledger. It keeps the last part. It belongs to one goroutine.
 type Reader struct {
 	ledger  *ledger.Ledger
 	Request *transfer.Request
@@ -49,7 +49,7 @@ func (a *Reader) next() error {
 	a.from = max(a.from+len(a.part), len(a.Request.Items))
 	var p *transfer.Part
 	err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		p, err = t.Requests().Asked(a.Request.ID, a.from)
+		p, err = t.Requests().AcceptedPart(a.Request.ID, a.from)
 		return err
 	})
 	if err != nil {
@@ -113,14 +113,14 @@ func (a *Reader) Task(arg int) (t Task, err error) {
 	return t, err
 }
 
-// A Course is the destination of a request's items without a DEST of their own.
-type Course struct {
+// A CommonDest is the destination of a request's items without a DEST of their own.
+type CommonDest struct {
 	Dest    transfer.Location // as the destination is to take it; zero: there are no such items
 	Several bool              // it must be a directory
 }
 
 // add adds an item.
-func (c *Course) add(p place.Source, q *transfer.Request, source transfer.Location, first bool) {
+func (c *CommonDest) add(p place.Source, q *transfer.Request, source transfer.Location, first bool) {
 	many, unnamed := p.Expands(source)
 	c.Several = c.Several || many || !first
 	if unnamed || q.Base != "" {
@@ -128,14 +128,14 @@ func (c *Course) add(p place.Source, q *transfer.Request, source transfer.Locati
 	}
 }
 
-// Course returns the destination of the items without a DEST of their own.
-func (c *Config) Course(a *Reader) (Course, error) {
-	return c.course(a.Request, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
+// CommonDest returns the destination of the items without a DEST of their own.
+func (c *Config) CommonDest(a *Reader) (CommonDest, error) {
+	return c.commonDest(a.Request, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
 }
 
-// course is Course for a request; each iterates over its items.
-func (c *Config) course(q *transfer.Request, each func(func(int, *transfer.RequestItem) bool) error) (Course, error) {
-	to := Course{Several: q.Base != ""}
+// commonDest is CommonDest for a request; each iterates over its items.
+func (c *Config) commonDest(q *transfer.Request, each func(func(int, *transfer.RequestItem) bool) error) (CommonDest, error) {
+	to := CommonDest{Several: q.Base != ""}
 	first := true
 	err := each(func(_ int, it *transfer.RequestItem) bool {
 		if it.Own() {
@@ -154,7 +154,7 @@ func (c *Config) course(q *transfer.Request, each func(func(int, *transfer.Reque
 // target returns the target of an item with a DEST or options of its own, for the destination.
 func (c *Config) target(q *transfer.Request, n int, it *transfer.RequestItem) (transfer.Target, error) {
 	options, dest, err := conversion.Effective(q, it)
-	to := Course{Dest: dest}
+	to := CommonDest{Dest: dest}
 	to.add(c.Place, q, it.Source, true)
 	options.Recursive = false
 	return transfer.Target{N: uint64(n) + 1, Dest: to.Dest, Several: to.Several, Resolved: it.Resolved, Options: options}, err
@@ -287,7 +287,7 @@ type Survey struct {
 // Survey splits up a request that has all of its items. Items of one DEST form a group.
 func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	s := &Survey{Walk: c.walkOf(q)}
-	to, err := c.course(q, func(fn func(int, *transfer.RequestItem) bool) error {
+	to, err := c.commonDest(q, func(fn func(int, *transfer.RequestItem) bool) error {
 		for n := range q.Items {
 			fn(n, &q.Items[n])
 		}

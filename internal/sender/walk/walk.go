@@ -84,7 +84,7 @@ func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Jo
 		return c.walkOrdered(ctx, rec, j)
 	}
 
-	w := filling{c: c, j: j, last: c.Clock.Now()}
+	w := journalWriter{c: c, j: j, last: c.Clock.Now()}
 	return c.walk(ctx, rec, j.Last(), j.Totals(), w.put) // both of the synced part
 }
 
@@ -115,15 +115,15 @@ func (c *Config) walk(ctx context.Context, rec *ledger.Source, after *transfer.I
 	return tally, err
 }
 
-// A filling puts items into a journal, and syncs it from time to time: the first items soon.
-type filling struct {
+// A journalWriter puts items into a journal, and syncs it from time to time: the first items soon.
+type journalWriter struct {
 	c        *Config
 	j        *ledger.Journal
 	unsynced int
 	last     time.Time
 }
 
-func (w *filling) put(it transfer.Item) error {
+func (w *journalWriter) put(it transfer.Item) error {
 	if err := w.j.Append(it); err != nil {
 		return err
 	}

@@ -230,7 +230,7 @@ func between(r *rand.Rand) (life []step) {
 		}})
 		switch r.IntN(9) {
 		case 0:
-			life = append(life, step{name: "entomb", tx: func(w records) error { return w.Entomb(id(n), transfer.Withdrawn, "ann") }})
+			life = append(life, step{name: "entomb", tx: func(w records) error { return w.PutTombstone(id(n), transfer.Withdrawn, "ann") }})
 		case 1:
 			up := uint64(3 * n)
 			life = append(life, step{name: "receipt", call: func(l *ledger.Ledger) error { return l.Receipted(up) }, model: func(m *model) { m.receipted(up) }})
@@ -245,7 +245,7 @@ func between(r *rand.Rand) (life []step) {
 				s.refused = broken
 			}
 			s.tx = func(w records) error {
-				return errors.Join(note(w, "never"), accept(id(40+n))(w), w.Entomb(id(n), transfer.Withdrawn, "ann"), w.PutItem(id(20), 3, ledger.Item{}), s.refused)
+				return errors.Join(note(w, "never"), accept(id(40+n))(w), w.PutTombstone(id(n), transfer.Withdrawn, "ann"), w.PutItem(id(20), 3, ledger.Item{}), s.refused)
 			}
 			life = append(life, s)
 		default:

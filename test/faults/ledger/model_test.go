@@ -35,7 +35,7 @@ type records interface {
 	DropDelete(transfer.ID, uint64) error
 	Command(string, transfer.ID) (hash string, answer []byte, err error)
 	PutCommand(by string, id transfer.ID, hash string, answer []byte) error
-	Entomb(transfer.ID, transfer.State, string) error
+	PutTombstone(transfer.ID, transfer.State, string) error
 	Audit(func(n uint64) []byte) error
 	Floor(string) transfer.ID
 }
@@ -188,7 +188,7 @@ func (m *model) PutCommand(_ string, id transfer.ID, hash string, b []byte) erro
 	return m.put(key("command", id), answer{m.running, hash, string(b)})
 }
 
-func (m *model) Entomb(id transfer.ID, as transfer.State, by string) error {
+func (m *model) PutTombstone(id transfer.ID, as transfer.State, by string) error {
 	return m.put(key("tomb", id), ledger.Tombstone{As: as, By: by})
 }
 
@@ -310,9 +310,9 @@ func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
 	if hash != "" {
 		m.put(key("command", id), answer{Hash: hash, Answer: string(b)})
 	}
-	tomb, terr := tx.Entombed(id, "ann")
+	tomb, terr := tx.Tombstone(id, "ann")
 	if tomb.As != "" {
-		m.Entomb(id, tomb.As, tomb.By)
+		m.PutTombstone(id, tomb.As, tomb.By)
 	}
 	return errors.Join(err, terr)
 }

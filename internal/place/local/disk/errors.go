@@ -55,7 +55,7 @@ func PassingError(p transfer.Path, be string, err error) error {
 		return err
 	case transfer.Descriptors(err):
 		return Wrap(transfer.KindBusy, err, openHint, "%s cannot be %s now: %s", p, be, Reason(err))
-	case !transfer.Descriptors(err) && transfer.Passing(err):
+	case !transfer.Descriptors(err) && transfer.Transient(err):
 		return Wrap(transfer.KindBusy, err, passHint, "%s cannot be %s now: %s", p, be, Reason(err))
 	}
 	return nil

@@ -109,7 +109,7 @@ func (c *commit) intents() (ins []transfer.Intent) {
 	for _, w := range c.work {
 		if !w.early && w.again == nil {
 			in := w.in.Record()
-			in.Mark = w.mark
+			in.FileID = w.mark
 			ins = append(ins, in)
 		}
 	}

@@ -36,20 +36,20 @@ type work struct {
 	l               *Landing // of its destination
 	in              intent.Intent
 	place           disk.Location
-	part            *Partial        // nil for a directory and a failed item
-	data            *Partial        // the arrived bytes, if part is the joined temporary
-	dir             *sharedDir      // that holds the file; or the directory that is the item
-	name            naming          // how far it is with its final name
-	early           bool            // failed before Committing
-	earlier         bool            // an earlier attempt may have made it, or its sidecar
-	sidecarWritten  bool            // its sidecar is written under a temporary name
-	sidecarNamed    bool            // its sidecar has its name
-	oldSidecar      []byte          // the replaced sidecar; nil: none
-	sidecarRestored bool            // the replaced sidecar is back
-	hasFinalTime    bool            // its temporary has the final modification time
-	mark            *transfer.Mark  // of its temporary; nil: none is kept
-	wait            error           // it stays COMMITTING
-	again           *transfer.Error // it begins again
+	part            *Partial         // nil for a directory and a failed item
+	data            *Partial         // the arrived bytes, if part is the joined temporary
+	dir             *sharedDir       // that holds the file; or the directory that is the item
+	name            naming           // how far it is with its final name
+	early           bool             // failed before Committing
+	earlier         bool             // an earlier attempt may have made it, or its sidecar
+	sidecarWritten  bool             // its sidecar is written under a temporary name
+	sidecarNamed    bool             // its sidecar has its name
+	oldSidecar      []byte           // the replaced sidecar; nil: none
+	sidecarRestored bool             // the replaced sidecar is back
+	hasFinalTime    bool             // its temporary has the final modification time
+	mark            *transfer.FileID // of its temporary; nil: none is kept
+	wait            error            // it stays COMMITTING
+	again           *transfer.Error  // it begins again
 }
 
 // named reports whether an item has its final name.

@@ -46,14 +46,14 @@ func (c *commit) refuseDuplicates() {
 }
 
 // markOf returns the mark of a file. It omits the ctime, which a rename changes.
-func markOf(st *disk.Stat) *transfer.Mark {
+func markOf(st *disk.Stat) *transfer.FileID {
 	b := binary.BigEndian.AppendUint64(nil, uint64(st.Size))
 	b = binary.BigEndian.AppendUint64(b, uint64(st.Mtime))
-	return &transfer.Mark{Volume: st.Dev, Number: st.Ino, Stamp: crc32.ChecksumIEEE(b)}
+	return &transfer.FileID{Volume: st.Dev, Number: st.Ino, Stamp: crc32.ChecksumIEEE(b)}
 }
 
 // marked is LandConfig.Marked.
-type marked = func(item uint64, mark transfer.Mark) (dir transfer.Path, err error)
+type marked = func(item uint64, mark transfer.FileID) (dir transfer.Path, err error)
 
 // checkMark fails an item that would replace the file of another item of its transfer.
 func checkMark(find marked, o *transfer.Outcome, there *disk.Stat) error {

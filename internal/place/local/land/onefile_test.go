@@ -235,7 +235,7 @@ func TestFilesOfOthersAreReplaced(t *testing.T) {
 func TestMarksThatCannotBeRead(t *testing.T) {
 	l, j, dir := linked(t, disk.RealDisk(), transfer.IfExistsOverwrite)
 	tree(t, dir, "a/f")
-	l.cfg.Marked = func(uint64, transfer.Mark) (transfer.Path, error) {
+	l.cfg.Marked = func(uint64, transfer.FileID) (transfer.Path, error) {
 		return "", transfer.Errorf(transfer.KindBusy, "the ledger cannot be read")
 	}
 	p, err := write(l, 1, "b/f", []byte("BB"))
@@ -245,8 +245,8 @@ func TestMarksThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Each name is looked at once more when it is durable. A file that was taken since is proved to have arrived. One that was
-// replaced keeps its source.
+// Each name is looked at once more when it is durable. A file that was taken since is proved to have arrived. One that
+// was replaced keeps its source.
 func TestNamesAreLookedAtAgain(t *testing.T) {
 	for want, do := range map[transfer.Taken]func(p string) error{
 		transfer.NotTaken:    func(p string) error { return os.Chmod(p, 0o600) },

@@ -58,7 +58,7 @@ func (f *Finder) Argument(of transfer.Location) *Argument {
 		// "FILE/." is the file: a user may not know whether the source is a file or a directory.
 		if st, err := f.statOf(a.place); err == nil && st.Type == disk.TypeFile {
 			a.base = a.place.Base()
-		} else if transfer.Passing(err) {
+		} else if transfer.Transient(err) {
 			a.err = err
 		}
 	}
@@ -224,7 +224,7 @@ func (w *walker) sent(a *Argument, top disk.Location, parts []string) bool {
 // unknown returns false for a path that cannot be examined: the walk treats it as missing. If the error may pass,
 // unknown also stops the walk.
 func (w *walker) unknown(err error) bool {
-	if err != nil && w.unknownErr == nil && transfer.Passing(err) {
+	if err != nil && w.unknownErr == nil && transfer.Transient(err) {
 		w.unknownErr = err
 	}
 	return false

@@ -16,7 +16,7 @@ import (
 func (w *walker) walkPattern(a *Argument, after []string) error {
 	src := transfer.Path(a.place.Path)
 	top, err := w.fs.roots.OpenDir(a.stem)
-	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.roots.PermittedAt(w.may, transfer.AuthSource, a.stem) != nil {
+	if err != nil && w.may != nil && !transfer.Transient(err) && w.fs.roots.PermittedAt(w.may, transfer.AuthSource, a.stem) != nil {
 		err = nothingMatches(src) // a user without the right must not learn which directories exist
 	}
 	if err != nil {

@@ -13,12 +13,12 @@ type Journal struct {
 	fault    *Fault
 	Intents  map[uint64]transfer.Intent
 	Outcomes map[uint64]transfer.Outcome
-	Marks    map[transfer.Mark]transfer.Outcome // by the item's last intent
+	Marks    map[transfer.FileID]transfer.Outcome // by the item's last intent
 }
 
 // NewJournal returns an empty Journal. Its calls count with those of f, if f is not nil.
 func NewJournal(f *Fault) *Journal {
-	return &Journal{fault: f, Intents: map[uint64]transfer.Intent{}, Outcomes: map[uint64]transfer.Outcome{}, Marks: map[transfer.Mark]transfer.Outcome{}}
+	return &Journal{fault: f, Intents: map[uint64]transfer.Intent{}, Outcomes: map[uint64]transfer.Outcome{}, Marks: map[transfer.FileID]transfer.Outcome{}}
 }
 
 func (j *Journal) Committing(ins []transfer.Intent) error {
@@ -26,8 +26,8 @@ func (j *Journal) Committing(ins []transfer.Intent) error {
 	defer j.mu.Unlock()
 	for _, in := range ins { // it may be recorded although it fails: the worse case
 		j.Intents[in.Outcome.Item] = in
-		if in.Mark != nil {
-			j.Marks[*in.Mark] = in.Outcome
+		if in.FileID != nil {
+			j.Marks[*in.FileID] = in.Outcome
 		}
 	}
 	if j.fault != nil {
@@ -37,7 +37,7 @@ func (j *Journal) Committing(ins []transfer.Intent) error {
 }
 
 // Marked implements Marked of a place.LandConfig.
-func (j *Journal) Marked(item uint64, m transfer.Mark) (dir transfer.Path, err error) {
+func (j *Journal) Marked(item uint64, m transfer.FileID) (dir transfer.Path, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if o, ok := j.Marks[m]; ok && o.Item != item {
