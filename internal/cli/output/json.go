@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,12 +13,16 @@ import (
 )
 
 // JSON writes one object on a line of stdout.
-func JSON(cmd *cobra.Command, v any) {
+func JSON(cmd *cobra.Command, v any) { _ = WriteJSON(cmd.OutOrStdout(), v) }
+
+// WriteJSON writes one object on a line, for callers that act on a failure of the output.
+func WriteJSON(w io.Writer, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("internal error: output that cannot be written: " + err.Error())
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n", plain(ForScripts(b)))
+	_, err = fmt.Fprintf(w, "%s\n", plain(ForScripts(b)))
+	return err
 }
 
 // plain writes the control characters U+007F to U+009F of JSON, which a terminal may obey,

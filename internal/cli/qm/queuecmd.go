@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -253,6 +254,19 @@ func newQueueGet() *cobra.Command {
 	return c
 }
 
+// writeMessage writes the data of a message, or its line of JSON. A message that cannot be written must not be taken.
+func writeMessage(w io.Writer, asJSON bool, line queueMessageLine) (err error) {
+	if asJSON {
+		err = output.WriteJSON(w, line)
+	} else {
+		_, err = w.Write(line.Data)
+	}
+	if err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
+	}
+	return nil
+}
+
 // get writes the oldest message, and takes it once it is written.
 func get(ctx context.Context, q *session.Query, cmd *cobra.Command, net *client.Client, what wire.QueueAsk, browse bool) error {
 	ans, err := client.AskQueue(ctx, net, what)
@@ -267,10 +281,9 @@ func get(ctx context.Context, q *session.Query, cmd *cobra.Command, net *client.
 		}
 		return transfer.Errorf(transfer.KindNotFound, "there is no message in the queue %s", what.Queue)
 	}
-	if q.JSON {
-		output.JSON(cmd, queueMessageLine{"message", what.Queue, m.Number, m.Writer, m.Group, m.Header, ans.Data})
-	} else if _, err := cmd.OutOrStdout().Write(ans.Data); err != nil {
-		return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
+	line := queueMessageLine{"message", what.Queue, m.Number, m.Writer, m.Group, m.Header, ans.Data}
+	if err := writeMessage(cmd.OutOrStdout(), q.JSON, line); err != nil {
+		return err
 	}
 	if browse {
 		return nil
