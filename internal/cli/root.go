@@ -46,9 +46,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	process.DelayCollection()
 	root := newRoot()
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	out := output.NewChecked(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
-	return session.ExitCode(root.ExecuteContext(context.Background()), stderr)
+	err := root.ExecuteContext(context.Background())
+	if err == nil && out.Err() != nil {
+		output.Explain(stderr, fmt.Errorf("the command has ended without an error, but standard output could not be written: %w", out.Err()))
+		return transfer.CodeOutput
+	}
+	return session.ExitCode(err, stderr)
 }
 
 func newRoot() *cobra.Command {

@@ -112,6 +112,7 @@ const (
 	CodeNoRoot      = 66
 	CodeRecovery    = 69
 	CodeParked      = 70
+	CodeOutput      = 74 // a command did its work, but standard output could not be written
 	CodeNoManager   = 75
 )
 

@@ -3,7 +3,6 @@ package follow
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ type View struct {
 // NewView returns the view of a command; asJSON and quiet are its flags.
 func NewView(cmd *cobra.Command, asJSON, quiet bool) *View {
 	v := &View{cmd: cmd, json: asJSON, Quiet: quiet, from: time.Now()}
-	if f, ok := cmd.ErrOrStderr().(*os.File); ok {
+	if f := output.FileOf(cmd.ErrOrStderr()); f != nil {
 		v.bar = term.IsTerminal(int(f.Fd())) && !asJSON && !quiet
 	}
 	return v

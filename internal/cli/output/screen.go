@@ -22,8 +22,8 @@ type Screen struct {
 
 // ScreenOf returns the screen of an output; one without a width where that is no terminal.
 func ScreenOf(w io.Writer) Screen {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	f := FileOf(w)
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		return Screen{}
 	}
 	s := Screen{Width: 80, color: obeysSequences(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", ASCII: !unicodeLocale()}

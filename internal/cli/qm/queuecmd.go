@@ -2,6 +2,7 @@ package qm
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -207,16 +208,23 @@ func newQueueGet() *cobra.Command {
 			}
 			defer done()
 			return client.TakeMessage(ctx, net, name, group, browse, func(ans *wire.QueueAnswer) error {
-				if q.JSON {
-					output.JSON(cmd, view.MessageOf(name, ans))
-				} else if _, err := cmd.OutOrStdout().Write(ans.Data); err != nil {
-					return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
-				}
-				return nil
+				return writeMessage(cmd.OutOrStdout(), q.JSON, name, ans)
 			})
 		}}
 	q.Add(c)
 	c.Flags().StringVar(&group, "group", "", "the oldest message of that group")
 	c.Flags().BoolVar(&browse, "browse", false, "leave it in the queue")
 	return c
+}
+
+// writeMessage writes the data of a message, or its line of JSON. A message that cannot be written must not be taken.
+func writeMessage(w io.Writer, asJSON bool, queue transfer.QueueName, ans *wire.QueueAnswer) error {
+	data := ans.Data
+	if asJSON {
+		data = append(view.Marshal(view.MessageOf(queue, ans)), '\n')
+	}
+	if _, err := w.Write(data); err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
+	}
+	return nil
 }

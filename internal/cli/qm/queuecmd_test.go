@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A message that was put without an answer may be in the queue. One that was refused is not.
@@ -30,3 +31,25 @@ func TestPutWithoutAnAnswer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A message that standard output does not take is an error, as text and as JSON. So the caller leaves it in the queue.
+func TestWriteMessageToAFullOutput(t *testing.T) {
+	ans := &wire.QueueAnswer{Message: &wire.QueueMessage{Number: 1}, Data: []byte("data")}
+	for _, asJSON := range []bool{false, true} {
+		err := writeMessage(full{}, asJSON, "Q", ans)
+		if transfer.KindOf(err) != transfer.KindUnwritable || !errors.Is(err, errFull) {
+			t.Errorf("JSON %v: a full output gives %v", asJSON, err)
+		}
+		var out strings.Builder
+		if err := writeMessage(&out, asJSON, "Q", ans); err != nil || out.Len() == 0 {
+			t.Errorf("JSON %v: %q, %v", asJSON, out.String(), err)
+		}
+	}
+}
+
+var errFull = errors.New("no space left on device")
+
+// full is an output without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }

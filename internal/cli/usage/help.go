@@ -1,8 +1,8 @@
 package usage
 
 import (
+	"ferry/internal/cli/output"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,7 +46,7 @@ func Groups(c *cobra.Command, groups []Group) {
 
 // helpWidth returns the width of help: that of the terminal, or 100 columns.
 func helpWidth(c *cobra.Command) int {
-	if f, ok := c.OutOrStdout().(*os.File); ok {
+	if f := output.FileOf(c.OutOrStdout()); f != nil {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w >= 40 {
 			return min(w, 120)
 		}
