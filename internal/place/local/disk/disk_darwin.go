@@ -39,5 +39,5 @@ func free(f *os.File) (int64, error) {
 
 func syncDir(d *Dir) error { return handleOf(d).f.Sync() }
 
-// Mine reports whether a temporary can be one that this process's user made.
-func (s *Stat) Mine() bool { return s.UID == uint32(os.Geteuid()) }
+// MayBeOwn reports whether a temporary can be one that this process's user made.
+func (s *Stat) MayBeOwn() bool { return s.UID == uint32(os.Geteuid()) }

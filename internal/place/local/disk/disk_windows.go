@@ -60,4 +60,4 @@ func free(f *os.File) (int64, error) {
 func syncDir(*Dir) error { return nil }
 
 // Mine always reports true: Windows does not give the owner here.
-func (s *Stat) Mine() bool { return true }
+func (s *Stat) MayBeOwn() bool { return true }
