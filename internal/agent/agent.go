@@ -146,7 +146,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 
 	if a.cfg.Streams == nil {
-		a.storing = store.New(store.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Parked: a.cfg.MaxSource, Compared: a.olderCopy.compared.Load,
+		a.storing = store.New(store.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Memory: a.lanes.mem, Waits: a.cfg.MaxSource, Compared: a.olderCopy.compared.Load,
 			Context: a.ctx, Clock: a.cfg.Clock, Log: a.log})
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))

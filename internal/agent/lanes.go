@@ -66,7 +66,7 @@ func (a *Agent) openLanes() error {
 	}
 
 	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
-		Connections: d.Connections, Unidentified: a.cfg.Files.Strangers, Identity: a.conn.Identity(), Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
+		Connections: d.Connections, Unidentified: a.cfg.Files.Unauthenticated, Identity: a.conn.Identity(), Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
 	if err != nil && d.Listen == "" && d.Advertise == "" { // the configuration does not ask for the direct lane
 		a.log.Warn("direct lane disabled", "error", err)

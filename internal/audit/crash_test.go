@@ -17,16 +17,16 @@ import (
 
 // A sample is a closed log of seven records in three appends.
 type sample struct {
-	dir    string
-	spare  string
-	at     []int64      // at[i] is the offset of record i, at[7] the end of the file
-	checks []Checkpoint // checks[i] is the checkpoint at size i
-	files  map[string][]byte
+	dir     string
+	copyDir string
+	at      []int64      // at[i] is the offset of record i, at[7] the end of the file
+	checks  []Checkpoint // checks[i] is the checkpoint at size i
+	files   map[string][]byte
 }
 
 func newSample(t *testing.T) *sample {
 	t.Helper()
-	s := &sample{dir: t.TempDir(), spare: t.TempDir()}
+	s := &sample{dir: t.TempDir(), copyDir: t.TempDir()}
 	l := open(t, s.dir)
 	for _, b := range [][2]uint64{{1, 3}, {4, 5}, {6, 7}} {
 		appendOK(t, l, batchOf(t, "A1", 1, b[0], b[0], b[1]))
@@ -49,11 +49,11 @@ func newSample(t *testing.T) *sample {
 func (s *sample) again(t *testing.T) (dir string) {
 	t.Helper()
 	for name, b := range s.files {
-		if has, err := os.ReadFile(filepath.Join(s.spare, name)); err != nil || !bytes.Equal(has, b) {
-			store(t, s.spare, name, b)
+		if has, err := os.ReadFile(filepath.Join(s.copyDir, name)); err != nil || !bytes.Equal(has, b) {
+			store(t, s.copyDir, name, b)
 		}
 	}
-	return s.spare
+	return s.copyDir
 }
 
 // whole opens a log after a crash. It fails unless the log has the first n records of the sample, accepts the rest

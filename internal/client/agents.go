@@ -11,7 +11,7 @@ import (
 // Agents calls fn for the agents that coordination knows, by name, until fn fails.
 func (c *Client) Agents(ctx context.Context, fn func(*wire.AgentStatus) error) error {
 	for after, more := "", true; more; {
-		ans, err := c.line().coordination(ctx, wire.Ask{Kind: wire.AskAgents, Suffix: after})
+		ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskAgents, Suffix: after})
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (c *Client) Agents(ctx context.Context, fn func(*wire.AgentStatus) error) e
 
 // Agent returns coordination's status of an agent. KindNotFound: coordination does not know the agent.
 func (c *Client) Agent(ctx context.Context, name transfer.AgentName) (*wire.AgentStatus, error) {
-	ans, err := c.line().coordination(ctx, wire.Ask{Kind: wire.AskAgents, Agent: name})
+	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskAgents, Agent: name})
 	if err != nil {
 		return nil, err
 	}
@@ -41,17 +41,17 @@ func (c *Client) Agent(ctx context.Context, name transfer.AgentName) (*wire.Agen
 // Ping asks an agent itself for its present state, and returns the state and the time of the round trip.
 func (c *Client) Ping(ctx context.Context, name transfer.AgentName) (*wire.Beat, time.Duration, error) {
 	began := c.Clock.Now()
-	b, err := c.line().beat(ctx, name, wire.Ask{Kind: wire.AskPing})
+	b, err := c.asker().beat(ctx, name, wire.Ask{Kind: wire.AskPing})
 	return b, c.Clock.Now().Sub(began), err
 }
 
 // SetRates changes the sending rates of an agent until it is started again. It returns the state with the new rates.
 func (c *Client) SetRates(ctx context.Context, name transfer.AgentName, rates map[transfer.AgentName]string) (*wire.Beat, error) {
-	return c.line().beat(ctx, name, wire.Ask{Kind: wire.AskSet, Body: wire.Marshal(wire.SetRates{Rates: rates})})
+	return c.asker().beat(ctx, name, wire.Ask{Kind: wire.AskSet, Body: wire.Marshal(wire.SetRates{Rates: rates})})
 }
 
 // beat asks an agent a question that it answers with its state.
-func (l line) beat(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Beat, error) {
+func (l asker) beat(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Beat, error) {
 	ans, err := l.askAgent(ctx, name, ask)
 	if err == nil && ans.Beat == nil {
 		err = transfer.Errorf(transfer.KindVersion, "agent %s has answered without its state", name)
@@ -64,7 +64,7 @@ func (l line) beat(ctx context.Context, name transfer.AgentName, ask wire.Ask) (
 
 // Names lists the files and directories of an agent with paths that begin with a prefix.
 func (c *Client) Names(ctx context.Context, name transfer.AgentName, prefix transfer.Path) ([]wire.PreviewItem, error) {
-	ans, err := c.line().askAgent(ctx, name, wire.Ask{Kind: wire.AskList, Path: prefix})
+	ans, err := c.asker().askAgent(ctx, name, wire.Ask{Kind: wire.AskList, Path: prefix})
 	if err != nil || ans.Preview == nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func (c *Client) Names(ctx context.Context, name transfer.AgentName, prefix tran
 
 // RemoveAgent removes an absent agent from the registry. KindAlive: the agent is there.
 func (c *Client) RemoveAgent(ctx context.Context, name transfer.AgentName) error {
-	_, err := c.line().coordination(ctx, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})})
+	_, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})})
 	return err
 }
 
-func (l line) known(ctx context.Context, a transfer.AgentName) error {
+func (l asker) known(ctx context.Context, a transfer.AgentName) error {
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	for {
 		// Coordination first: the agent may be at the end of a slow link.

@@ -66,7 +66,7 @@ func (c *Client) Check(ctx context.Context, q *transfer.Request) error {
 		if a.Stream() {
 			continue // the registry has no pipes
 		}
-		if err := c.line().known(ctx, a); err != nil {
+		if err := c.asker().known(ctx, a); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (c *Client) CheckSize(q *transfer.Request) error {
 // is an error of KindUnreachable.
 func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, error) {
 	subject := wire.AskAgent(t.Source, c.Conn.Self())
-	data, err := c.Conn.Request(ctx, subject, c.line().signedAsk(subject, wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID}), pictureTime)
+	data, err := c.Conn.Request(ctx, subject, c.asker().signedAsk(subject, wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID}), pictureTime)
 	if err != nil {
 		return nil, err
 	}
@@ -119,14 +119,14 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	}
 
 	head.Rest = nil
-	all, err := c.line().preview(ctx, head)
+	all, err := c.asker().preview(ctx, head)
 	for n := 0; n < len(parts) && err == nil; n++ {
 		part := *head
 		if part.Items, err = parts[n].Read(); err != nil {
 			return nil, err
 		}
 		var p *wire.Preview
-		if p, err = c.line().preview(ctx, &part); err == nil {
+		if p, err = c.asker().preview(ctx, &part); err == nil {
 			all.Items, all.Files, all.Bytes, all.LeftOut, all.More = all.Items+p.Items, all.Files+p.Files, all.Bytes+p.Bytes, all.LeftOut+p.LeftOut, all.More || p.More
 			if int64(len(all.List)) == all.Items-p.Items { // otherwise some before these are left out
 				all.List = append(all.List, p.List...)
@@ -142,7 +142,7 @@ func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Previe
 	return all, err
 }
 
-func (l line) preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
+func (l asker) preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
 	ans, err := l.ask(ctx, wire.AskAgent(q.Source, l.conn.Self()), wire.Ask{Kind: wire.AskPreview, Request: q}, previewTime)
 	if err != nil {
 		return nil, err

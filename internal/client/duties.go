@@ -17,7 +17,7 @@ type AtAgent struct {
 // Command sends the agent a command and waits for its answer; the command is durable, and repeated under the same ID
 // meanwhile. If ctx ends first, the error is a HandoverError.
 func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
-	inbox, answers, stop, err := c.line().inbox(c.Agent)
+	inbox, answers, stop, err := c.asker().inbox(c.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -27,14 +27,14 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 	pause, at := repeatFirst, NotSent
 	for {
 		stored, unstored := c.Conn.EnqueueFresh(ctx, wire.ControlSubject(c.Agent, c.Conn.Self()), func() []byte {
-			return c.line().signed(word.Control, c.Agent, command.ID, wire.Marshal(command))
+			return c.asker().signed(word.Control, c.Agent, command.ID, wire.Marshal(command))
 		})
 		if at = at.after(stored, unstored); at != Stored && ctx.Err() == nil {
 			return nil, unstored // such as of a command that is too large
 		} else if at != Stored {
 			return nil, c.unfinished(ctx, at, unstored)
 		}
-		ans, err := c.line().answerIn(ctx, answers, command.ID, pause)
+		ans, err := c.asker().answerIn(ctx, answers, command.ID, pause)
 		switch {
 		case ctx.Err() != nil:
 			return nil, c.unfinished(ctx, at, nil)
@@ -54,8 +54,8 @@ func (c AtAgent) unfinished(ctx context.Context, at Handover, last error) error 
 
 // Question asks the agent a question that one of its duties answers.
 func (c AtAgent) Question(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
-	return c.line().askAgent(ctx, c.Agent, wire.Ask{Kind: kind, Body: wire.Marshal(body)})
+	return c.asker().askAgent(ctx, c.Agent, wire.Ask{Kind: kind, Body: wire.Marshal(body)})
 }
 
 // Known refuses an agent that coordination is certain not to know (R4).
-func (c AtAgent) Known(ctx context.Context) error { return c.line().known(ctx, c.Agent) }
+func (c AtAgent) Known(ctx context.Context) error { return c.asker().known(ctx, c.Agent) }

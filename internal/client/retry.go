@@ -51,12 +51,12 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 	}
 
 	// The agent's latest records may still be on their way to the log.
-	for end := c.Clock.Now().Add(c.line().timeout); ; {
+	for end := c.Clock.Now().Add(c.asker().timeout); ; {
 		req.Retry.Only, err = c.failures(ctx, p)
 		if transfer.KindOf(err) != transfer.KindNotFound || c.Clock.Now().After(end) {
 			return req, err
 		}
-		if err := c.line().sleep(ctx, recordsAgain); err != nil {
+		if err := c.asker().sleep(ctx, recordsAgain); err != nil {
 			return nil, err
 		}
 	}

@@ -16,12 +16,12 @@ var (
 
 // signed returns a message to an agent with the signature of the connection's identity. In a network without identities it
 // returns the message alone.
-func (l line) signed(kind word.Kind, to transfer.AgentName, id transfer.ID, message []byte) []byte {
+func (l asker) signed(kind word.Kind, to transfer.AgentName, id transfer.ID, message []byte) []byte {
 	return l.signedTo(kind, identity.Name{Role: identity.Agent, Name: string(to)}, id, message)
 }
 
 // signedTo is signed for any addressee of the network.
-func (l line) signedTo(kind word.Kind, to identity.Name, id transfer.ID, message []byte) []byte {
+func (l asker) signedTo(kind word.Kind, to identity.Name, id transfer.ID, message []byte) []byte {
 	self := l.conn.Identity()
 	if self == nil {
 		return message
@@ -35,7 +35,7 @@ func (l line) signedTo(kind word.Kind, to identity.Name, id transfer.ID, message
 }
 
 // signedAsk returns a question, signed if it is one of those that take a signature.
-func (l line) signedAsk(subject string, a wire.Ask) []byte {
+func (l asker) signedAsk(subject string, a wire.Ask) []byte {
 	message, id := wire.Marshal(a), transfer.NewID(l.clock.Now())
 	if to := wire.Answerer(subject); to != wire.Coordination && (!plain[a.Kind] || l.user != "") {
 		if agent, err := wire.AgentOf(to); err == nil {

@@ -49,13 +49,13 @@ func (c *Client) Submit(ctx context.Context, q *transfer.Request, notice func(er
 // submission makes the submission of a request, which it splits.
 func (c *Client) submission(q *transfer.Request, notice func(error)) (*submission, error) {
 	head, parts, err := q.Split()
-	return &submission{client: c, line: c.line(), q: head, parts: parts, notice: notice, handover: NotSent}, err
+	return &submission{client: c, asker: c.asker(), q: head, parts: parts, notice: notice, handover: NotSent}, err
 }
 
 // A submission is one request in the course of its handover.
 type submission struct {
 	client *Client
-	line   line
+	asker  asker
 	q      *transfer.Request // the head
 	parts  []transfer.Part
 	notice func(error)
@@ -98,7 +98,7 @@ type storing struct {
 
 // store sends the request to the queue manager, if it is due.
 func (s *submission) store(ctx context.Context, subject, inbox string) error {
-	now, lost := s.line.clock.Now(), s.line.conn.Lost()
+	now, lost := s.asker.clock.Now(), s.asker.conn.Lost()
 	again := max(s.last.again, min(askShare*s.asking, storeMost)) // on a slow link the queue before it takes long
 	if s.last.again > 0 && lost == s.last.lost && now.Sub(s.last.at) < again {
 		return nil
@@ -113,8 +113,8 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	}
 
 	for ; s.begun.parts < len(s.parts); s.begun.parts++ {
-		_, err := s.line.enqueue(ctx, storePart, subject, func() []byte {
-			return s.line.signed(word.Submit, s.q.Source, s.q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]}))
+		_, err := s.asker.enqueue(ctx, storePart, subject, func() []byte {
+			return s.asker.signed(word.Submit, s.q.Source, s.q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]}))
 		})
 		if err != nil {
 			return err
@@ -122,13 +122,13 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		failpoint.Hit("submit.after_part")
 	}
 
-	stored, err := s.line.enqueue(ctx, repeatMost, subject, func() []byte {
-		return s.line.signed(word.Submit, s.q.Source, s.q.ID, message(s.q, inbox, s.good()))
+	stored, err := s.asker.enqueue(ctx, repeatMost, subject, func() []byte {
+		return s.asker.signed(word.Submit, s.q.Source, s.q.ID, message(s.q, inbox, s.validFor()))
 	})
 	s.copies.add(stored)
 	known := s.handover == Stored
 	if s.handover = s.handover.after(stored, err); s.handover == Stored && !known {
-		s.line.tellCoordination(s.q, transfer.Queued, nil)
+		s.asker.tellCoordination(s.q, transfer.Queued, nil)
 	}
 	if err == nil {
 		s.last = storage{now, lost, min(max(2*s.last.again, storeAgain), storeMost)}
@@ -138,23 +138,23 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	return err
 }
 
-// good returns the time for which the request may still be accepted; 0 for ever.
-func (s *submission) good() time.Duration {
+// validFor returns the time for which the request may still be accepted; 0 for ever.
+func (s *submission) validFor() time.Duration {
 	if s.until.IsZero() {
 		return 0
 	}
-	return max(s.until.Sub(s.line.clock.Now()).Truncate(time.Millisecond), time.Millisecond)
+	return max(s.until.Sub(s.asker.clock.Now()).Truncate(time.Millisecond), time.Millisecond)
 }
 
 func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 	q := s.q
-	inbox, answers, stop, err := s.line.inbox(q.Source)
+	inbox, answers, stop, err := s.asker.inbox(q.Source)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
 
-	subject := wire.CommandSubject(q.Source, s.line.conn.Self())
+	subject := wire.CommandSubject(q.Source, s.asker.conn.Self())
 	pause, held := repeatFirst, false
 	var unstored error
 	for {
@@ -166,7 +166,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 			}
 		}
 		p, err := (*transfer.Progress)(nil), error(nil)
-		began := s.line.clock.Now()
+		began := s.asker.clock.Now()
 		was := held
 		p, held, err = s.receipt(ctx, q, answers, pause)
 		if was && !held {
@@ -175,7 +175,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		if errors.Is(err, errPartsLost) {
 			s.last, s.begun = storage{}, storing{}
 		}
-		s.client.took = s.line.clock.Now().Sub(began)
+		s.client.took = s.asker.clock.Now().Sub(began)
 		s.asking = max(s.client.took-pause, 0) // on a slow link the request itself may take as long
 		if p != nil {
 			s.handover = Receipted
@@ -183,7 +183,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		}
 		if err != nil && !waits(err) {
 			s.handover = Refused
-			s.line.tellCoordination(q, transfer.Failed, err)
+			s.asker.tellCoordination(q, transfer.Failed, err)
 			return nil, err
 		}
 		if ctx.Err() != nil {
@@ -232,7 +232,7 @@ func away(a transfer.AgentName) error {
 // receipt waits for the agent's answer, then asks for it. An agent that cannot accept the request yet reports that at
 // once: the report does not end the pause. held reports that it came.
 func (s *submission) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (p *transfer.Progress, held bool, err error) {
-	t := s.line.clock.NewTimer(pause)
+	t := s.asker.clock.NewTimer(pause)
 	defer t.Stop()
 	var notYet error
 	for {

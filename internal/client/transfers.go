@@ -19,7 +19,7 @@ func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, 
 	ask := wire.Ask{Kind: wire.AskTransfers, Filter: filter}
 	for listed := 0; ; {
 		ask.Limit = limit - listed
-		ans, err := c.line().coordination(ctx, ask)
+		ans, err := c.asker().coordination(ctx, ask)
 		if err != nil {
 			return 0, err
 		}
@@ -38,7 +38,7 @@ func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, 
 // Transfer finds a transfer by its ID or the end of one through coordination, and asks the source agent for the present
 // picture, if the agent answers. KindNotFound: there is none.
 func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progress, error) {
-	ans, err := c.line().coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: suffix})
+	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: suffix})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer has an ID that ends in %q", suffix)
 	}
 	p := &ans.Transfers[0]
-	if fresh, err := c.line().askAgent(ctx, p.Source, wire.Ask{Kind: wire.AskStatus, ID: p.ID}); err == nil && fresh.Progress != nil {
+	if fresh, err := c.asker().askAgent(ctx, p.Source, wire.Ask{Kind: wire.AskStatus, ID: p.ID}); err == nil && fresh.Progress != nil {
 		p = fresh.Progress
 	}
 	return p, nil
@@ -63,7 +63,7 @@ var errEnough = errors.New("enough")
 func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.RawMessage) error) error {
 	ask.Kind = wire.AskAudit
 	for limited := ask.Limit > 0; ; {
-		ans, err := c.line().answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, max(c.line().timeout, recordsTimeout))
+		ans, err := c.asker().answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, max(c.asker().timeout, recordsTimeout))
 		if err != nil {
 			return err
 		}

@@ -92,34 +92,34 @@ type withdrawal struct {
 func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdrawal) {
 	ctx, cancel := context.WithTimeout(ctx, withdrawFor)
 	defer cancel()
-	inbox, answers, stop, err := s.line.inbox(s.q.Source)
+	inbox, answers, stop, err := s.asker.inbox(s.q.Source)
 	var c wire.Control
 	if err == nil {
 		defer stop()
-		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.line.clock.Now()), Kind: wire.ControlWithdraw, Body: wire.Marshal(wire.OfTransfer{Transfer: s.q.ID}), Originator: s.client.Who, Reply: inbox}
-		err = s.line.conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.line.conn.Self()), "", s.line.signed(word.Control, s.q.Source, c.ID, wire.Marshal(c)))
+		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.asker.clock.Now()), Kind: wire.ControlWithdraw, Body: wire.Marshal(wire.OfTransfer{Transfer: s.q.ID}), Originator: s.client.Who, Reply: inbox}
+		err = s.asker.conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.asker.conn.Self()), "", s.asker.signed(word.Control, s.q.Source, c.ID, wire.Marshal(c)))
 	}
 	if err != nil {
 		return nil, withdrawal{why: err}
 	}
 
 	if s.handover == Stored {
-		s.line.tellCoordination(s.q, transfer.Withdrawn, nil)
+		s.asker.tellCoordination(s.q, transfer.Withdrawn, nil)
 	}
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
-	t := s.line.clock.NewTimer(0)
+	t := s.asker.clock.NewTimer(0)
 	defer t.Stop()
 	there := false
 	for {
 		select {
 		case data := <-answers:
 			if ans, ok, err := answer(data, c.ID); ok {
-				return heard(ans, err)
+				return withdrawalOf(ans, err)
 			}
 		case <-t.C():
-			_, err := s.line.conn.Request(ctx, wire.AskAgent(s.q.Source, s.line.conn.Self()), ping, askTimeout)
+			_, err := s.asker.conn.Request(ctx, wire.AskAgent(s.q.Source, s.asker.conn.Self()), ping, askTimeout)
 			if transfer.KindOf(err) == transfer.KindUnreachable {
-				return nil, s.away(ctx)
+				return nil, s.withdrawnFromAbsent(ctx)
 			}
 			there = there || err == nil
 			t.Reset(presentEvery)
@@ -127,21 +127,21 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 			if there {
 				return nil, withdrawal{why: errSilent}
 			}
-			return nil, s.away(context.WithoutCancel(ctx))
+			return nil, s.withdrawnFromAbsent(context.WithoutCancel(ctx))
 		}
 	}
 }
 
-// away determines the withdrawal's outcome if the agent is away. The agent obeys the withdrawal before it takes a
-// request: a request that was not delivered to it by now never runs. A delivered request may have run before the agent
-// went away.
-func (s *submission) away(ctx context.Context) withdrawal {
+// withdrawnFromAbsent determines the withdrawal's outcome if the agent is away. The agent obeys the withdrawal before it
+// takes a request: a request that was not delivered to it by now never runs. A delivered request may have run before the
+// agent went away.
+func (s *submission) withdrawnFromAbsent(ctx context.Context) withdrawal {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	at, err := s.line.conn.ReaderPosition(ctx, streams.Commands(s.q.Source))
-	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.line.clock.Now().Sub(s.began)
+	at, err := s.asker.conn.ReaderPosition(ctx, streams.Commands(s.q.Source))
+	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.asker.clock.Now().Sub(s.began)
 	// A queue manager that has been away may have lost the reader's position.
-	if s.copies.doubt || !never || s.line.conn.Lost() != s.lost {
+	if s.copies.doubt || !never || s.asker.conn.Lost() != s.lost {
 		return withdrawal{why: errTaken}
 	}
 	return withdrawal{certain: true}
@@ -154,8 +154,8 @@ var errTaken = errors.New("the agent is away, and may have had the request befor
 // ended the transfer, and be slow to report it.
 var errSilent = errors.New("the agent is there and has not answered")
 
-// heard takes the agent's answer to the withdrawal.
-func heard(ans *wire.Answer, err error) (*transfer.Progress, withdrawal) {
+// withdrawalOf reads the agent's answer to the withdrawal.
+func withdrawalOf(ans *wire.Answer, err error) (*transfer.Progress, withdrawal) {
 	switch {
 	case transfer.KindOf(err) == transfer.KindEnding:
 		return nil, withdrawal{} // it has run, and no answer has reported it

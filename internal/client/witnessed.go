@@ -48,7 +48,7 @@ func (c Auditor) verify(ctx context.Context, kept []audit.Checkpoint) (*audit.Re
 		body.Checkpoints = append(body.Checkpoints, wire.LogKept{Size: k.Size, Root: k.Root})
 	}
 	ask := wire.Ask{Kind: wire.AskVerify, Body: wire.Marshal(body)}
-	ans, err := c.line().answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, max(c.line().timeout, 10*time.Minute))
+	ans, err := c.asker().answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, max(c.asker().timeout, 10*time.Minute))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (c Auditor) verify(ctx context.Context, kept []audit.Checkpoint) (*audit.Re
 
 // Log returns coordination's proof about its log for a client that has seen a size of the log of an incarnation.
 func (c Auditor) Log(ctx context.Context, size int64, log string) (*witness.Shown, error) {
-	ans, err := c.line().coordination(ctx, wire.Ask{Kind: wire.AskLog, Body: wire.Marshal(wire.LogSeen{Size: size, Log: log})})
+	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskLog, Body: wire.Marshal(wire.LogSeen{Size: size, Log: log})})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (c Auditor) Witnesses(ctx context.Context) (*audit.WitnessStatements, error
 
 // witness returns the statement of an agent about the log that it has seen.
 func (c Auditor) witness(ctx context.Context, name transfer.AgentName) (*witness.Statement, error) {
-	ans, err := c.line().askAgent(ctx, name, wire.Ask{Kind: wire.AskWitness})
+	ans, err := c.asker().askAgent(ctx, name, wire.Ask{Kind: wire.AskWitness})
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +128,14 @@ func (c Auditor) witness(ctx context.Context, name transfer.AgentName) (*witness
 
 // AcceptLog has an agent continue as a witness from the log that coordination shows now.
 func (c Auditor) AcceptLog(ctx context.Context, name transfer.AgentName, shown *witness.Shown) error {
-	_, err := c.line().askAgent(ctx, name, wire.Ask{Kind: wire.AskAccept, Body: wire.Marshal(wire.AcceptLog{Note: shown.Note, Binding: shown.Binding.Encode()})})
+	_, err := c.asker().askAgent(ctx, name, wire.Ask{Kind: wire.AskAccept, Body: wire.Marshal(wire.AcceptLog{Note: shown.Note, Binding: shown.Binding.Encode()})})
 	return err
 }
 
 // Proofs calls fn for records of one transfer, newest first, each with its proof as one line.
 func (c Auditor) Proofs(ctx context.Context, suffix string, fn func(line json.RawMessage) error) error {
 	for ask := (wire.Ask{Kind: wire.AskProof, Suffix: suffix}); ; {
-		ans, err := c.line().answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, max(c.line().timeout, recordsTimeout))
+		ans, err := c.asker().answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, max(c.asker().timeout, recordsTimeout))
 		if err != nil {
 			return err
 		}

@@ -207,8 +207,10 @@ func (f *objectFile) Unchanged() error {
 // MayDelete returns nil: all objects can be deleted.
 func (o *Objects) MayDelete(*place.WalkRequest) error { return nil }
 
-// Aside returns a name that is not used: an object is deleted in place, on a condition.
-func (o *Objects) Aside(id transfer.ID, item uint64) string { return fmt.Sprintf("%s/%d", id, item) }
+// AsideName returns a name that is not used: an object is deleted in place, on a condition.
+func (o *Objects) AsideName(id transfer.ID, item uint64) string {
+	return fmt.Sprintf("%s/%d", id, item)
+}
 
 // Delete deletes an object of that version. With again a missing object counts as deleted by an earlier call.
 func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bool) error {

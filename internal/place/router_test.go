@@ -89,7 +89,7 @@ func (n notingLanding) Close() error {
 	return nil
 }
 
-// routed returns a Router over files and two further places, and its log.
+// routedTo returns a Router over files and two further places, and its log.
 func routedTo(fail map[string]error) (*Router, *[]string) {
 	log := &[]string{}
 	of := func(name string) noting { return noting{name: name, log: log, fail: fail[name]} }
@@ -170,7 +170,7 @@ func TestRouterCommitsPlaceByPlace(t *testing.T) {
 }
 
 // Each place removes its own leftovers, although another one fails. A route without leftovers is not asked.
-func TestRouterTidiesEachPlace(t *testing.T) {
+func TestRouterRemovesLeftoversOfEachPlace(t *testing.T) {
 	errAway := errors.New("away")
 	r, log := routedTo(map[string]error{"queue": errAway})
 	l := r.Land(LandConfig{})

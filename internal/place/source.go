@@ -139,8 +139,8 @@ func Args(recursive bool, sources ...transfer.Location) []Argument {
 type Deleter interface {
 	// MayDelete returns an error of KindUsage if it is known that sources cannot be deleted.
 	MayDelete(w *WalkRequest) error
-	// Aside returns the name that the ledger records before a source is touched.
-	Aside(id transfer.ID, item uint64) string
+	// AsideName returns the name that the ledger records before a source is touched.
+	AsideName(id transfer.ID, item uint64) string
 	// Delete deletes a source if it is still that version. again says that a crash may
 	// have interrupted an earlier call. The kinds of its errors are Changing, Missing,
 	// Unwritable, and those that wait.

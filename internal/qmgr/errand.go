@@ -130,13 +130,13 @@ func (a remoteAdmin) askOwn(ctx context.Context, name string, e errands.Errand) 
 	return a.ask(ctx, e)
 }
 
-func (a remoteAdmin) Strangers(ctx context.Context) ([]string, error) {
-	res, err := a.ask(ctx, errands.Errand{Op: errands.OpStrangers})
+func (a remoteAdmin) AgentsWithoutReader(ctx context.Context) ([]string, error) {
+	res, err := a.ask(ctx, errands.Errand{Op: errands.OpAgentsWithoutReader})
 	return res.Tokens, err
 }
 
 func (a remoteAdmin) Purge(ctx context.Context, tokens []string) (gone uint64, err error) {
-	for part := range slices.Chunk(tokens, errands.MaxStrangers) {
+	for part := range slices.Chunk(tokens, errands.MaxAgentsWithoutReader) {
 		res, err := a.ask(ctx, errands.Errand{Op: errands.OpPurge, Tokens: part})
 		gone += res.Gone
 		if err != nil {

@@ -65,7 +65,7 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 }
 
 // A message that is being handled counts as delivered and as unread.
-func TestStanding(t *testing.T) {
+func TestReaderPosition(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	s := start(t, t.TempDir(), qmgrtest.FreePort(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -13,7 +13,7 @@ func (c *Conn) Relieve(ctx context.Context, keep func(token string) bool) (gone 
 		return 0, c.base.Away()
 	}
 
-	tokens, err := c.admin.Strangers(ctx)
+	tokens, err := c.admin.AgentsWithoutReader(ctx)
 	if tokens = slices.DeleteFunc(tokens, keep); err == nil && len(tokens) > 0 {
 		gone, err = c.admin.Purge(ctx, tokens)
 	}

@@ -39,7 +39,7 @@ var defaultTimes = times{
 //
 // watch also measures the round trip: five times as often while the link is used.
 func (c *Conn) watch(l *link.Link) {
-	before := l.Socket.Load().Pulse()
+	before := l.Socket.Load().Traffic()
 	var cut *link.Socket // the last one that was cut; the next connection replaces it
 	var s unanswered
 	for n := 1; !sleep.For(c.base.Ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
@@ -53,7 +53,7 @@ func (c *Conn) watch(l *link.Link) {
 			sock.Close()
 			continue
 		}
-		if now := sock.Pulse(); n%quickly != 0 && now == before {
+		if now := sock.Traffic(); n%quickly != 0 && now == before {
 			continue
 		} else {
 			before = now
@@ -95,14 +95,14 @@ func (s *unanswered) over(alive, beside bool, now time.Time) bool {
 }
 
 // otherTraffic changes when another connection to the host of a socket shows a sign of life.
-func otherTraffic(c *Conn, of *link.Socket) (sum link.Pulse) {
+func otherTraffic(c *Conn, of *link.Socket) (sum link.Traffic) {
 	host := func(s *link.Socket) string {
 		host, _, _ := net.SplitHostPort(s.RemoteAddr().String())
 		return host
 	}
 	for _, l := range []*link.Link{c.control, c.data, c.bulk.link} {
 		if s := l.Socket.Load(); s != nil && s != of && host(s) == host(of) {
-			p := s.Pulse()
+			p := s.Traffic()
 			sum.In, sum.Held = sum.In+p.In, sum.Held+p.Held
 		}
 	}

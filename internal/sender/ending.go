@@ -65,35 +65,41 @@ func (o *Outgoing) fail(e *transfer.Error) (*DriveResult, error) {
 	return &DriveResult{Final: true}, err
 }
 
-// MarkUnreachable moves a transfer without a driver to Waiting: its destination is known to be away. It reports true if
-// the recovery time-out is over and the transfer has failed.
-func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
-	reason := transfer.Errorf(transfer.KindUnreachable, "%s is not reachable", o.to).
-		WithHint("the transfer goes on when the agent is there")
-	return o.await(reason, reason, waitRetry)
+// NeedsDestination reports whether a transfer without a driver can go on only when its destination is there. With stored
+// delivery this is so once everything is in the store.
+func (o *Outgoing) NeedsDestination() bool {
+	rec := o.rec.read()
+	return rec.State == transfer.Waiting && (rec.LastStored > 0 || !o.stored()) || rec.State == transfer.Accepted && !o.stored()
 }
 
-// await is MarkUnreachable with a reason for the wait, another one for its end, and the time until the next attempt.
-func (o *Outgoing) await(reason, over *transfer.Error, retry time.Duration) (ended bool, err error) {
+// MarkUnreachable moves a transfer that needs its destination to Waiting: the destination is known to be away. It
+// returns the time until the next attempt, and reports true if the recovery time-out is over and the transfer has failed.
+func (o *Outgoing) MarkUnreachable() (ended bool, retry time.Duration, err error) {
 	rec := o.rec.read()
 	state, old := rec.State, rec.Progress.Reason
+	reason := transfer.Errorf(transfer.KindUnreachable, "%s is not reachable", o.to).
+		WithHint("the transfer goes on when the agent is there")
+	over, retry := reason, waitRetry
+	if o.stored() {
+		reason, over, retry = o.store.awaited(nil), old, o.store.askAgain()
+	}
 	o.live.setWaiting(0, o.cfg.Clock.Now().Add(retry))
 	if o.rec.overdue() {
 		if state == transfer.Accepted {
 			if _, err := o.step(context.Background()); err != nil {
-				return false, err
+				return false, retry, err
 			}
 		}
 		if _, err := o.giveUp(over); err != nil {
-			return false, err
+			return false, retry, err
 		}
 		o.shown.show(true)
 		o.Dispose()
-		return true, nil
+		return true, retry, nil
 	}
 
 	if state == transfer.Waiting && old != nil && old.Kind == transfer.KindUnreachable {
-		return false, nil
+		return false, retry, nil
 	}
 
 	steps := []transfer.State{transfer.Waiting}
@@ -102,7 +108,7 @@ func (o *Outgoing) await(reason, over *transfer.Error, retry time.Duration) (end
 	}
 	err = o.rec.stands(reason, steps...)
 	o.shown.show(true)
-	return false, err
+	return false, retry, err
 }
 
 // stopReading stops the walk, and closes the open files.

@@ -60,7 +60,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 			if fresh[n] = dels[n].Aside == "" || fresh[n]; !fresh[n] {
 				continue
 			}
-			dels[n].Aside = deleter.Aside(o.ID, items[n])
+			dels[n].Aside = deleter.AsideName(o.ID, items[n])
 			if err := t.PutDelete(o.ID, items[n], dels[n]); err != nil {
 				return err
 			}

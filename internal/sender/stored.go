@@ -50,18 +50,14 @@ type StoredDelivery struct {
 	waiting *pump     // waits for room, without a slot
 }
 
-// An opener makes the OPENs and the epochs of a transfer, and shows its wait for a destination that is away.
+// An opener makes the OPENs and the epochs of a transfer.
 type opener interface {
 	openMessage(rec *ledger.Source, a *walk.Reader, goes walk.CommonDest) (*wire.Message, error)
 	beginEpoch(a *wire.Accept, change func(t *ledger.Tx, rec *ledger.Source) error) (*DriveResult, error)
-	await(reason, over *transfer.Error, retry time.Duration) (ended bool, err error)
 }
 
 // Stored returns the stored delivery of a transfer.
 func Stored(o *Outgoing) *StoredDelivery { return o.store }
-
-// Complete reports whether all messages of the transfer are in the store.
-func (o *StoredDelivery) Complete() bool { return o.rec.read().LastStored > 0 && o.stored() }
 
 // late handles the destination's messages for a transfer that waits.
 func (o *StoredDelivery) late(m *wire.Message) {
@@ -116,14 +112,8 @@ func (o *StoredDelivery) Wants(m *wire.Message) bool {
 	return o.stored() && o.decisive(o.rec.read(), m)
 }
 
-// AskAgain returns after how long a destination that has not taken everything is asked again.
-func (o *StoredDelivery) AskAgain() time.Duration { return o.rec.left(sentRetry) }
-
-// AwaitDestination shows that a transfer without a driver waits for a destination that is away. It reports true if the
-// recovery time-out is over and the transfer has failed.
-func (o *StoredDelivery) AwaitDestination() (ended bool, err error) {
-	return o.with.await(o.awaited(nil), o.rec.read().Progress.Reason, o.AskAgain())
-}
+// askAgain returns after how long a destination that has not taken everything is asked again.
+func (o *StoredDelivery) askAgain() time.Duration { return o.rec.left(sentRetry) }
 
 // awaited returns the reason for the wait of a transfer that is all in the store. why is the destination's reason; nil:
 // it gave none.
@@ -176,7 +166,7 @@ func (o *StoredDelivery) negotiate(ctx context.Context) (*DriveResult, error) {
 		case said.resume != nil:
 			resume = said.resume
 		case rec.LastStored > 0:
-			return o.next.waitFor(o.awaited(said.why), 0, o.AskAgain())
+			return o.next.waitFor(o.awaited(said.why), 0, o.askAgain())
 		case said.why != nil:
 			return o.next.wait(said.why, 0)
 		}

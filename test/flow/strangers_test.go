@@ -18,14 +18,14 @@ import (
 	"ferry/test/flow/network"
 )
 
-// TestPoisonousRequestStopsNobody sends requests that cannot be decoded. Each is refused once, and later requests are
+// TestMalformedRequestStopsNoOther sends requests that cannot be decoded. Each is refused once, and later requests are
 // taken as usual.
-func TestPoisonousRequestStopsNobody(t *testing.T) {
+func TestMalformedRequestStopsNoOther(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "a", 1, mib)
 	w := n.Wire()
-	poison := [][]byte{
+	malformed := [][]byte{
 		nil,
 		[]byte("this is not JSON"),
 		[]byte(`{"v":1,"request":`),
@@ -36,7 +36,7 @@ func TestPoisonousRequestStopsNobody(t *testing.T) {
 		bytes.Repeat([]byte("x"), 1100000),
 	}
 	for _, subject := range []string{"ferry.command.ALPHA.mallory", "ferry.control.ALPHA.mallory"} {
-		for _, data := range poison {
+		for _, data := range malformed {
 			w.Say(subject, data)
 		}
 	}
@@ -46,7 +46,7 @@ func TestPoisonousRequestStopsNobody(t *testing.T) {
 
 	n.Same("ALPHA", "a", "BETA", "out/a")
 	if got := n.Logged("ALPHA", "a request is refused"); got != 1 {
-		t.Errorf("%d poisonous requests in one minute are %d lines in the log", len(poison), got)
+		t.Errorf("%d poisonous requests in one minute are %d lines in the log", len(malformed), got)
 	}
 	n.Stop("ALPHA")
 	n.Start("ALPHA")

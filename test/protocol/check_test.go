@@ -134,7 +134,7 @@ func (w *world) check() {
 		maps.Copy(expected, x.files)
 	}
 	w.checkFiles(expected, possible)
-	w.checkBeside()
+	w.checkSidecar()
 	w.mu.Lock()
 	for _, what := range slices.Concat(w.torn, w.early) {
 		w.t.Error(what)

@@ -40,7 +40,7 @@ type messageDamager struct {
 	bad    int // damages that count against an item
 	done   int
 	what   map[header]string // damage of each message
-	prey   transfer.ID       // transfer with the hunted item
+	target transfer.ID       // transfer with the hunted item
 	forged bool              // bytes were changed under a right hash
 }
 
@@ -71,7 +71,7 @@ func corruptWork(t *testing.T, r *rand.Rand, work work) (cases int) {
 			all[id] = files
 			if hunt && k == 0 {
 				v.mu.Lock()
-				v.prey = id
+				v.target = id
 				v.mu.Unlock()
 			}
 		}
@@ -113,24 +113,24 @@ func (v *messageDamager) handle(p *faulty.Parcel) faulty.Handling {
 // hunts reports whether a message has the tail of the hunted item, which has all its messages damaged. Five bad
 // messages without a safe point between them fail this item, and no other (R12).
 func (v *messageDamager) hunts(p *faulty.Parcel, h header) bool {
-	if v.prey.IsZero() || h.Transfer != v.prey {
+	if v.target.IsZero() || h.Transfer != v.target {
 		return false
 	}
 	_, frames, err := wire.ParseChunk(bytes.Clone(p.Data))
 	for _, f := range frames {
-		if err == nil && ofData(&f) && f.Item == preyItem && f.Offset+f.Cost(0) > 20<<10 {
+		if err == nil && ofData(&f) && f.Item == targetItem && f.Offset+f.Cost(0) > 20<<10 {
 			return true
 		}
 	}
 	return false
 }
 
-// preyItem is the number of in0/b.
-const preyItem = 1
+// targetItem is the number of in0/b.
+const targetItem = 1
 
 // harm damages one message. Damages that count against an item are too rare to fail it.
 func (v *messageDamager) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
-	kinds := harms
+	kinds := messageDamages
 	if v.bad >= maxBad-1 {
 		kinds = mild
 	}
@@ -159,11 +159,11 @@ func (v *messageDamager) judge(w *world, all map[transfer.ID]map[string][]byte) 
 	for id, files := range all {
 		s := w.source(id)
 		for _, f := range s.Progress.Failures {
-			if !forged && (id != v.prey || f.Item != preyItem) || f.Err.Kind != transfer.KindDigest {
+			if !forged && (id != v.target || f.Item != targetItem) || f.Err.Kind != transfer.KindDigest {
 				w.t.Errorf("%s failed: %v", f.Path, f.Err)
 			}
 		}
-		if id == v.prey && s.State != transfer.Partial || id != v.prey && s.State != transfer.Successful && !forged {
+		if id == v.target && s.State != transfer.Partial || id != v.target && s.State != transfer.Successful && !forged {
 			w.t.Errorf("it ended %s: %v", s.State, s.Progress.Reason)
 		}
 		for name, data := range files {
@@ -171,7 +171,7 @@ func (v *messageDamager) judge(w *world, all map[transfer.ID]map[string][]byte) 
 			if err == nil && !bytes.Equal(got, data) {
 				w.t.Errorf("%s was committed damaged: %s", name, firstDifference(got, data))
 			}
-			if err != nil && !forged && id != v.prey {
+			if err != nil && !forged && id != v.target {
 				w.t.Error(err)
 			}
 		}
@@ -179,7 +179,7 @@ func (v *messageDamager) judge(w *world, all map[transfer.ID]map[string][]byte) 
 	var asks []asked
 	for id, files := range all {
 		a := asked{id: id, files: files}
-		if forged || id == v.prey {
+		if forged || id == v.target {
 			a.want = []string{string(transfer.Successful), string(transfer.Partial), string(transfer.Failed)}
 		}
 		asks = append(asks, a)

@@ -8,8 +8,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A harm is one way to damage a message. It returns false if it does not apply to the message.
-type harm struct {
+// A messageDamage is one way to damage a message. It returns false if it does not apply to the message.
+type messageDamage struct {
 	name string
 	bad  bool // it counts against the item that is being written
 	do   func(v *messageDamager, p *faulty.Parcel, h header) (faulty.Handling, bool)
@@ -28,7 +28,7 @@ func also(p *faulty.Parcel, m []byte) (faulty.Handling, bool) {
 }
 
 // mild are the harms that count against no item.
-var mild = []harm{
+var mild = []messageDamage{
 	{"swapped with the next", false, func(*messageDamager, *faulty.Parcel, header) (faulty.Handling, bool) {
 		return faulty.Handling{Swap: true}, true
 	}},
@@ -81,8 +81,8 @@ var mild = []harm{
 	}},
 }
 
-// harms are all harms.
-var harms = append([]harm{
+// messageDamages are all ways.
+var messageDamages = append([]messageDamage{
 	{"a bit flipped", true, func(v *messageDamager, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		at, bit := v.s.n(len(p.Data)), byte(1)<<v.s.n(8)
 		return changed(func(m []byte) []byte { m[at] ^= bit; return m })

@@ -70,11 +70,11 @@ func (n *node) newRun(dir string) (*run, error) {
 	boot := n.bootID()
 	source, target := r.place(log, boot)
 	r.pool = flow.NewPool(w.set.pool, w.set.pool, w.set.slots, int64(w.set.settings.ChunkSize))
-	keeper := r.calls(log)
-	r.recv = receiver.New(receiver.Config{Programs: keeper, Agent: n.name, Ledger: r.ledger, Place: target, Link: line{r}, Note: r.note,
+	executor := r.calls(log)
+	r.recv = receiver.New(receiver.Config{Programs: executor, Agent: n.name, Ledger: r.ledger, Place: target, Link: line{r}, Note: r.note,
 		Clock: n.clockOf(), Log: log, Slots: w.set.slots, ItemSlots: w.set.places, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
 		Changed: func() {}, Over: r.overAt, Lanes: lane{r: r}, Came: r.came})
-	r.cfg = sender.Config{Programs: keeper, Agent: n.name, Ledger: r.ledger, Place: source, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
+	r.cfg = sender.Config{Programs: executor, Agent: n.name, Ledger: r.ledger, Place: source, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: func(p *transfer.Progress) {
 			if !r.crashable.crashed() { // later changes of its ledger are lost
 				w.said(p)
@@ -332,7 +332,7 @@ func (r *run) step(d *driven) sender.DriveResult {
 		return sender.DriveResult{}
 	}
 	if (state == transfer.Accepted || state == transfer.Waiting) && r.node.w.net.Rules().Cut && !d.o.Cancelled() {
-		ended, err := d.o.MarkUnreachable()
+		ended, _, err := d.o.MarkUnreachable()
 		if err != nil && !r.crashable.crashed() && r.node.w.now().inject == nil {
 			r.node.w.t.Errorf("MarkUnreachable: %v", err)
 		}

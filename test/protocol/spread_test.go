@@ -20,12 +20,12 @@ import (
 var product = []string{"internal/sender", "internal/receiver", "internal/wire", "internal/ledger", "internal/place/local",
 	"internal/flow", "internal/content/digest", "internal/content/compress", "internal/transfer"}
 
-// A deed is one case of a campaign, in a bubble of its own.
-type deed func(t *testing.T, seed uint64, r *rand.Rand)
+// A campaignCase is one case of a campaign, in a bubble of its own.
+type campaignCase func(t *testing.T, seed uint64, r *rand.Rand)
 
 // spread does count cases from a seed on, on all processors, and stops at the first that fails. It returns the number
 // of cases done.
-func spread(t *testing.T, seed uint64, count int, one deed) int {
+func spread(t *testing.T, seed uint64, count int, one campaignCase) int {
 	t.Helper()
 	return spreadMany(t, seed, count, func(t *testing.T, seed uint64, r *rand.Rand) int {
 		one(t, seed, r)
@@ -79,7 +79,7 @@ func alone(t *testing.T, seed uint64, some func(*testing.T, uint64, *rand.Rand) 
 }
 
 // each is the body of a campaign with worlds as its cases.
-func each(one deed) func(t *testing.T, c *campaign.C) {
+func each(one campaignCase) func(t *testing.T, c *campaign.C) {
 	return func(t *testing.T, c *campaign.C) {
 		t.Helper()
 		c.Add(spread(t, c.Seed, c.Count, one))

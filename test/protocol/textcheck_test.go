@@ -15,16 +15,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// passedFiles are the files of a passage, by the names of their sources.
+// passedFiles are the files of a text conversion, by the names of their sources.
 type passedFiles map[string]passed
 
-// convert replaces the files of a transfer by files of about the same length that are converted. Without a passage they
-// stay as they are.
+// convert replaces the files of a transfer by files of about the same length that are converted. Without a text
+// conversion they stay as they are.
 func (k work) convert(files map[string][]byte) (*textConversion, passedFiles) {
 	if k.texts == nil {
 		return nil, nil
 	}
-	p, all := newPassage(k.texts), passedFiles{}
+	p, all := newTextConversion(k.texts), passedFiles{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		f := p.file(k.texts, len(files[name]), k.texts.IntN(12) == 0)
 		all[name], files[name] = f, f.sent
@@ -49,7 +49,7 @@ func (all passedFiles) come(files map[string][]byte) map[string][]byte {
 	return come
 }
 
-// submitConverted submits a transfer with the conversion of a passage.
+// submitConverted submits a transfer with the conversion of a text conversion.
 func (w *world) submitConverted(q transfer.Request, p *textConversion) transfer.ID {
 	w.t.Helper()
 	if p != nil {
@@ -66,7 +66,7 @@ func (w *world) wantConverted(id transfer.ID, under string, files map[string][]b
 	}
 	w.log.say(w.src, "transfer %s is of %s mode, %+v, from records %+v", id, p.q.Mode, p.q.Content, p.fromRec)
 	x.passage, x.passed = p, map[string]passed{}
-	side := p.beside()
+	side := p.sidecar()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, f := range all {
@@ -104,8 +104,8 @@ func (w *world) flanked(rel string) {
 	}
 }
 
-// checkBeside checks the sidecars at the destination: each record file has its attributes, and no other file has any.
-func (w *world) checkBeside() {
+// checkSidecar checks the sidecars at the destination: each record file has its attributes, and no other file has any.
+func (w *world) checkSidecar() {
 	w.t.Helper()
 	there := map[string][]byte{}
 	must(w.t, w.dst.host().each(func(name string, data []byte) { there[name] = data }))

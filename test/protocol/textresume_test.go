@@ -21,7 +21,7 @@ func pageNamed(name string) *codePage {
 	return &codePages[slices.IndexFunc(codePages, func(p codePage) bool { return p.name == name })]
 }
 
-// between returns a passage of text from one page to another, perhaps of records.
+// between returns a text conversion of text from one page to another, perhaps of records.
 func between(from, to string, in, out transfer.Records) *textConversion {
 	p := &textConversion{from: pageNamed(from), to: pageNamed(to), fromRec: in, toRec: out, alphabet: []rune(commonText)}
 	if p.from.latin && p.to.latin {
@@ -35,9 +35,9 @@ func between(from, to string, in, out transfer.Records) *textConversion {
 	return p
 }
 
-// passages have resume points that can be inside a unit: a character, a shift, a record, a line end, or a block that is
-// held back. One more passage changes nothing.
-func passages() map[string]*textConversion {
+// textConversions have resume points that can be inside a unit: a character, a shift, a record, a line end, or a block that is
+// held back. One more text conversion changes nothing.
+func textConversions() map[string]*textConversion {
 	none, vb := transfer.Records{}, transfer.Records{RECFM: "VB", LRECL: 200}
 	all := map[string]*textConversion{
 		"characters":      between("UTF-8", "UTF-16LE", none, none),
@@ -54,7 +54,7 @@ func passages() map[string]*textConversion {
 	return all
 }
 
-// sendPassed submits files of a passage, and registers the required end.
+// sendPassed submits files of a text conversion, and registers the required end.
 func (w *world) sendPassed(p *textConversion, all passedFiles) transfer.ID {
 	w.t.Helper()
 	files, q := map[string][]byte{}, transfer.Request{Dest: transfer.File("out/"), Compress: p.q.Compress, Options: transfer.Options{Mode: p.q.Mode, Content: p.q.Content}}
@@ -82,7 +82,7 @@ func TestTextResume(t *testing.T) {
 		pass(5 * time.Second)
 		w.change(func(w *world) { w.fates = nil })
 	}
-	for name, p := range passages() {
+	for name, p := range textConversions() {
 		for how, disturb := range map[string]func(w *world){
 			"the source dies":                          func(w *world) { w.src.kill() },
 			"the destination dies":                     func(w *world) { w.dst.kill() },
@@ -111,7 +111,7 @@ func TestTextResume(t *testing.T) {
 // TestTextDamagedAtRest damages the temporary before the resume point. The bytes are read again, and the item starts
 // again if they have changed.
 func TestTextDamagedAtRest(t *testing.T) {
-	for name, p := range passages() {
+	for name, p := range textConversions() {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
 				w.slow(400 * time.Millisecond)
@@ -140,7 +140,7 @@ func TestTextDamagedAtRest(t *testing.T) {
 
 // TestTextSourceChangesAtRest replaces the source file while its agent is down.
 func TestTextSourceChangesAtRest(t *testing.T) {
-	for name, p := range passages() {
+	for name, p := range textConversions() {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
 				w.slow(400 * time.Millisecond)
@@ -162,7 +162,7 @@ func TestTextSourceChangesAtRest(t *testing.T) {
 // TestTextNoSpace fails a write for lack of space for a while, when half of a message's converted data is written. The
 // written half belongs to no recorded state. The item resumes from its last safe point, or begins again.
 func TestTextNoSpace(t *testing.T) {
-	for name, p := range passages() {
+	for name, p := range textConversions() {
 		for _, at := range []int64{2, 9} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, setup{memory: true}, func(w *world) {

@@ -20,7 +20,7 @@ type textConversion struct {
 	alphabet []rune // characters of both pages
 }
 
-// A passed is one file of a passage: the sent content, and the required result.
+// A passed is one file of a text conversion: the sent content, and the required result.
 type passed struct {
 	sent, come []byte
 	side       []byte // sidecar of the source; nil: none
@@ -39,8 +39,8 @@ const (
 // unicode reports whether a page has every character.
 func (p *codePage) unicode() bool { return p.latin && p.kana }
 
-// newPassage returns a random passage.
-func newPassage(r *rand.Rand) *textConversion {
+// newTextConversion returns a random text conversion.
+func newTextConversion(r *rand.Rand) *textConversion {
 	p := &textConversion{}
 	if r.IntN(5) == 0 {
 		p.binary(r)
@@ -277,8 +277,8 @@ func (p *textConversion) bytes(r *rand.Rand, size int) (f passed) {
 	return f
 }
 
-// beside returns the required sidecar of each file at the destination, or nil for none.
-func (p *textConversion) beside() []byte {
+// sidecar returns the required sidecar of each file at the destination, or nil for none.
+func (p *textConversion) sidecar() []byte {
 	if p.to == nil {
 		return sidecar(p.toRec, "")
 	}

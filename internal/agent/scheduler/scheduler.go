@@ -283,8 +283,7 @@ func (s *Scheduler) run(e *entry, ending bool) (v sender.DriveResult) {
 		}
 	}()
 
-	state := e.o.State()
-	if state == transfer.Parked { // and to be cancelled
+	if e.o.State() == transfer.Parked { // and to be cancelled
 		done, err := e.o.CancelNow()
 		if err != nil {
 			s.cfg.Log.Error("cannot write the ledger", "error", err)
@@ -292,20 +291,12 @@ func (s *Scheduler) run(e *entry, ending bool) (v sender.DriveResult) {
 		return sender.DriveResult{Final: done, Retry: peerRetry}
 	}
 
-	if !ending && sender.Stored(e.o).Complete() && state == transfer.Waiting && !s.reachable(e.to) {
-		ended, err := sender.Stored(e.o).AwaitDestination()
+	if !ending && e.o.NeedsDestination() && !s.reachable(e.to) {
+		ended, retry, err := e.o.MarkUnreachable()
 		if err != nil {
 			s.cfg.Log.Error("cannot write the ledger", "error", err)
 		}
-		return sender.DriveResult{Final: ended, Retry: sender.Stored(e.o).AskAgain()}
-	}
-
-	if !ending && !e.stored && (state == transfer.Accepted || state == transfer.Waiting) && !s.reachable(e.to) {
-		ended, err := e.o.MarkUnreachable()
-		if err != nil {
-			s.cfg.Log.Error("cannot write the ledger", "error", err)
-		}
-		return sender.DriveResult{Final: ended, Retry: peerRetry}
+		return sender.DriveResult{Final: ended, Retry: retry}
 	}
 
 	s.cfg.Changed()

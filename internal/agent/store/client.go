@@ -46,7 +46,7 @@ type Config struct {
 	Conn     *qmgr.Conn
 	Ledger   *ledger.Ledger
 	Memory   *wire.Memory
-	Parked   int         // transfers that may wait for room without a slot
+	Waits    int         // transfers that may wait for room without a slot
 	Compared func() bool // reports whether the agent has compared its ledger with coordination's log in this run
 	Context  context.Context
 	Clock    clock.Clock
@@ -56,19 +56,19 @@ type Config struct {
 // A Client is an agent's part of the store of its queue manager. It stores data for other agents, reads data for this
 // one, and removes data that is not needed any more. It is sender.Store and receiver.Store.
 type Client struct {
-	cfg  Config
-	at   *qmgr.StoreAt
-	read chan struct{} // there may be something to read
-	trim chan struct{} // there is something to trim
-	tidy chan struct{} // there may be something to sweep
+	cfg   Config
+	at    *qmgr.StoreAt
+	read  chan struct{} // there may be something to read
+	trim  chan struct{} // there is something to trim
+	tidy  chan struct{} // there may be something to sweep
+	waits chan struct{} // a token for each transfer that waits for room without a slot
 
-	mu     sync.Mutex
-	mark   string                             // of the store, and
-	seen   bool                               // whether it was looked for
-	looks  map[wire.StoredEpoch]*wire.Message // OPENs that wait for a reading of their epochs
-	trims  map[wire.StoredEpoch]uint64        // first number that stays; MaxUint64: none does
-	left   map[leftover]leaving               // is to go from the store
-	parked int
+	mu    sync.Mutex
+	mark  string                             // of the store, and
+	seen  bool                               // whether it was looked for
+	looks map[wire.StoredEpoch]*wire.Message // OPENs that wait for a reading of their epochs
+	trims map[wire.StoredEpoch]uint64        // first number that stays; MaxUint64: none does
+	left  map[leftover]leaving               // is to go from the store
 
 	asking sync.Mutex          // held while is asked how much is ours
 	rooms  map[string]roomView // by the queue manager that has the store
@@ -101,7 +101,7 @@ var (
 
 // New returns the client of an agent.
 func New(cfg Config) *Client {
-	return &Client{cfg: cfg, at: qmgr.StoreOf(cfg.Conn, cfg.Agent), read: make(chan struct{}, 1), trim: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+	return &Client{cfg: cfg, at: qmgr.StoreOf(cfg.Conn, cfg.Agent), read: make(chan struct{}, 1), trim: make(chan struct{}, 1), tidy: make(chan struct{}, 1), waits: make(chan struct{}, cfg.Waits),
 		looks: map[wire.StoredEpoch]*wire.Message{}, trims: map[wire.StoredEpoch]uint64{}, left: map[leftover]leaving{}, rooms: map[string]roomView{}, owing: map[string]bool{}}
 }
 
@@ -175,21 +175,16 @@ func (s *Client) Release(at string, to transfer.AgentName, id transfer.ID, befor
 
 // BeginWait lets as many transfers wait for room without a slot as there are slots. It reports whether one more may wait.
 func (s *Client) BeginWait() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.parked >= s.cfg.Parked {
+	select {
+	case s.waits <- struct{}{}:
+		return true
+	default:
 		return false
 	}
-	s.parked++
-	return true
 }
 
 // EndWait is the end of such a wait.
-func (s *Client) EndWait() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.parked--
-}
+func (s *Client) EndWait() { <-s.waits }
 
 // Look has the epoch of an OPEN read.
 func (s *Client) Look(at wire.StoredEpoch, open *wire.Message) {

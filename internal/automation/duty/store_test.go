@@ -34,7 +34,7 @@ func things(err error, all ...thing) iter.Seq2[thing, error] {
 }
 
 // services are those of an agent where OPS may operate, and where the rights of BROKEN cannot be read.
-func desk() *Services {
+func services() *Services {
 	return &Services{Agent: "ALPHA", May: func(principal string, right transfer.Authority) error {
 		switch {
 		case principal == "BROKEN":
@@ -68,15 +68,15 @@ func TestFind(t *testing.T) {
 		{"ann", "000099", thing{}, transfer.KindNotFound},
 		{"ann", "no ID", thing{}, transfer.KindUsage},
 	} {
-		got, err := Find(desk(), Caller{Origin: word.Origin{Principal: c.who}}, "job", c.suffix, all())
+		got, err := Find(services(), Caller{Origin: word.Origin{Principal: c.who}}, "job", c.suffix, all())
 		if transfer.KindOf(err) != c.kind || err == nil && got != c.want {
 			t.Errorf("%s finds %v of %s, %v", c.who, got, c.suffix, err)
 		}
 	}
-	if _, err := Find(desk(), Caller{Origin: word.Origin{Principal: "BROKEN"}}, "job", "000021", all()); err != errBroken {
+	if _, err := Find(services(), Caller{Origin: word.Origin{Principal: "BROKEN"}}, "job", "000021", all()); err != errBroken {
 		t.Errorf("where the rules cannot be read: %v", err)
 	}
-	if _, err := Find(desk(), Caller{Origin: word.Origin{Principal: "ann"}}, "job", "000021", things(errBroken, two)); err != errBroken {
+	if _, err := Find(services(), Caller{Origin: word.Origin{Principal: "ann"}}, "job", "000021", things(errBroken, two)); err != errBroken {
 		t.Errorf("where not all can be read: %v", err)
 	}
 }
@@ -88,7 +88,7 @@ func TestShares(t *testing.T) {
 	for n, share := range []int{500, 250, 125, 63, 31, 16} {
 		owner := string(rune('a' + n))
 		for own := range limit {
-			err := CheckRoom(desk(), "monitor", owner, limit, things(nil, all...))
+			err := CheckRoom(services(), "monitor", owner, limit, things(nil, all...))
 			if own < share && err != nil {
 				t.Fatalf("number %d of user %s: %v", own+1, owner, err)
 			}
@@ -104,7 +104,7 @@ func TestShares(t *testing.T) {
 	}
 	for n := range limit + 1 {
 		owner := fmt.Sprintf("user %d", n)
-		err := CheckRoom(desk(), "monitor", owner, limit, things(nil, all...))
+		err := CheckRoom(services(), "monitor", owner, limit, things(nil, all...))
 		if (err == nil) != (len(all) < limit) {
 			t.Fatalf("%s, with %d of others: %v", owner, len(all), err)
 		}
@@ -112,7 +112,7 @@ func TestShares(t *testing.T) {
 			all = append(all, thing{owner: owner})
 		}
 	}
-	if err := CheckRoom(desk(), "monitor", "ann", limit, things(errBroken)); err != errBroken {
+	if err := CheckRoom(services(), "monitor", "ann", limit, things(errBroken)); err != errBroken {
 		t.Errorf("where not all can be read: %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestVisible(t *testing.T) {
 	} {
 		var got []thing
 		var end error
-		for x, err := range Visible(desk(), Caller{Origin: word.Origin{Principal: c.who}}, things(c.fail, one, hers, two)) {
+		for x, err := range Visible(services(), Caller{Origin: word.Origin{Principal: c.who}}, things(c.fail, one, hers, two)) {
 			if end != nil {
 				t.Errorf("%s: there is more behind an error", c.who)
 			}
@@ -146,7 +146,7 @@ func TestVisible(t *testing.T) {
 			t.Errorf("%s sees %v, %v", c.who, got, end)
 		}
 	}
-	for range Visible(desk(), Caller{Origin: word.Origin{Principal: "OPS"}}, things(nil, one, hers)) {
+	for range Visible(services(), Caller{Origin: word.Origin{Principal: "OPS"}}, things(nil, one, hers)) {
 		break // it ends there, without a panic
 	}
 }
@@ -184,7 +184,7 @@ func TestMayChange(t *testing.T) {
 		{"ann", "bob", transfer.AuthNone, transfer.KindDenied},
 		{"OPS", "bob", transfer.AuthMonitor, transfer.KindNone},
 	} {
-		if err := desk().MayChange(Caller{Origin: word.Origin{Principal: c.who}}, c.owner, c.own); transfer.KindOf(err) != c.kind {
+		if err := services().MayChange(Caller{Origin: word.Origin{Principal: c.who}}, c.owner, c.own); transfer.KindOf(err) != c.kind {
 			t.Errorf("%s changes a definition of %s: %v", c.who, c.owner, err)
 		}
 	}

@@ -77,7 +77,7 @@ func (c *comparison) there(e *known) error {
 // exists, it is sent again, so that none is lost.
 func (c *comparison) unreadable(e known) error {
 	b := c.collect.book
-	b.desk.Log.Error("read entry in history of monitor failed; the file is sent again if it is there", "monitor", b.name,
+	b.services.Log.Error("read entry in history of monitor failed; the file is sent again if it is there", "monitor", b.name,
 		"file", transfer.Path(strings.ReplaceAll(e.key, "\x00", "/")), "error", e.damaged)
 	e.gone = dropped
 	return c.collect.mark(e)

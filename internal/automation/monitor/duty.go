@@ -25,10 +25,10 @@ type monitors struct {
 }
 
 // New returns the duty of one agent.
-func New(desk duty.Services) (duty.Duty, error) { return newMonitors(desk, newWatcher), nil }
+func New(services duty.Services) (duty.Duty, error) { return newMonitors(services, newWatcher), nil }
 
-func newMonitors(desk duty.Services, watch func() watcher) *monitors {
-	return &monitors{Services: desk, watch: watch, scans: make(chan struct{}, maxScans), wake: make(chan struct{}, 1), all: map[string]*runner{}}
+func newMonitors(services duty.Services, watch func() watcher) *monitors {
+	return &monitors{Services: services, watch: watch, scans: make(chan struct{}, maxScans), wake: make(chan struct{}, 1), all: map[string]*runner{}}
 }
 
 // Commands returns the table in commands.go.

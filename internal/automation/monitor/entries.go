@@ -13,8 +13,8 @@ import (
 
 // A monitorEntries is the part of the ledger for one monitor: its record, its counts, its history and its triggers.
 type monitorEntries struct {
-	desk *duty.Services
-	name string
+	services *duty.Services
+	name     string
 }
 
 // errChanged ends work for an earlier definition.
@@ -31,7 +31,7 @@ type trigger struct {
 
 // load reads the record of the monitor, or nil if it has been removed.
 func (b *monitorEntries) load() (*record, error) {
-	return ledger.Read(b.desk.Ledger, func(t *ledger.Tx) (*record, error) { return drawerOf(t).Load(b.name) })
+	return ledger.Read(b.services.Ledger, func(t *ledger.Tx) (*record, error) { return drawerOf(t).Load(b.name) })
 }
 
 // unchanged returns errChanged if the monitor is not that of a record any more.
@@ -45,7 +45,7 @@ func (b *monitorEntries) unchanged(d drawer, rec *record) error {
 
 // status reads the counts.
 func (b *monitorEntries) status() (Status, error) {
-	return ledger.Read(b.desk.Ledger, func(t *ledger.Tx) (st Status, err error) {
+	return ledger.Read(b.services.Ledger, func(t *ledger.Tx) (st Status, err error) {
 		st, _, err = load[Status](drawerOf(t), statusKey(b.name))
 		return st, err
 	})
@@ -53,12 +53,12 @@ func (b *monitorEntries) status() (Status, error) {
 
 // history returns a cursor before the first file.
 func (b *monitorEntries) history() *cursor {
-	return &cursor{l: b.desk.Ledger, prefix: historyPrefix(b.name)}
+	return &cursor{l: b.services.Ledger, prefix: historyPrefix(b.name)}
 }
 
 // entryOf returns the present entry of a file, or nil if the history has none.
 func (b *monitorEntries) entryOf(key string) (e *entry, err error) {
-	err = b.desk.Ledger.View(func(t *ledger.Tx) error {
+	err = b.services.Ledger.View(func(t *ledger.Tx) error {
 		data := drawerOf(t).Get(historyPrefix(b.name) + key)
 		if data == nil {
 			return nil
@@ -73,7 +73,7 @@ func (b *monitorEntries) entryOf(key string) (e *entry, err error) {
 // record stores results of a poll in one transaction: changes of the history, the triggers to be submitted, with their
 // IDs, and the refused ones. rec is the record that the poll is for.
 func (b *monitorEntries) record(rec *record, marks []known, triggers []*trigger) error {
-	return b.desk.Ledger.Update(func(t *ledger.Tx) error {
+	return b.services.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		if err := b.unchanged(d, rec); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (b *monitorEntries) refuse(t *ledger.Tx, principal string, st *Status, l *L
 	st.Refused++
 	l.State, l.Error = StateRefused, transfer.AsError(why)
 	text := "monitor " + b.name + " submits nothing for " + l.File.String() + ": " + l.Error.Error()
-	err := b.desk.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: b.desk.Agent, Principal: principal, Code: l.Error.Kind.Code(),
+	err := b.services.Note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: b.services.Agent, Principal: principal, Code: l.Error.Kind.Code(),
 		Text:    strings.ToValidUTF8(text[:min(len(text), maxNote)], ""),
 		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: b.name, Done: audit.MonitorFailed}}})
 	return errors.Join(err, b.log(drawerOf(t), l))
@@ -184,7 +184,7 @@ func (b *monitorEntries) log(d drawer, l *Logged) error {
 
 // fired records whether the condition nomatch has triggered. rec is the record that the poll is for.
 func (b *monitorEntries) fired(rec *record, has bool) error {
-	return b.desk.Ledger.Update(func(t *ledger.Tx) error {
+	return b.services.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		if err := b.unchanged(d, rec); err != nil {
 			return err

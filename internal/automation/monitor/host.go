@@ -14,26 +14,26 @@ import (
 // A host gives access to the files and the transfers of the agent, with the rights that a principal has when it is
 // asked.
 type host struct {
-	desk      *duty.Services
+	services  *duty.Services
 	principal string
 }
 
 func (h host) source(of transfer.Place) place.Source {
-	return place.As(h.desk.Place, h.principal).For(of, h.desk.Permit(h.principal))
+	return place.As(h.services.Place, h.principal).For(of, h.services.Permit(h.principal))
 }
 
 // directories returns the files of the agent as directories that can be read again and again.
 func (h host) directories() (place.Scanner, error) {
 	from, ok := h.source(transfer.Files).(place.Scanner)
 	if !ok {
-		return nil, transfer.Errorf(transfer.KindNotBuilt, "the directories of agent %s cannot be watched", h.desk.Agent)
+		return nil, transfer.Errorf(transfer.KindNotBuilt, "the directories of agent %s cannot be watched", h.services.Agent)
 	}
 	return from, nil
 }
 
 // over reports whether a transfer has ended. A transfer that the agent has forgotten has ended.
 func (h host) over(id transfer.ID) (bool, error) {
-	t, err := h.desk.Status(id)
+	t, err := h.services.Status(id)
 	if transfer.KindOf(err) == transfer.KindNotFound {
 		return true, nil
 	}

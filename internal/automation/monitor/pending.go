@@ -21,7 +21,7 @@ type result struct {
 // recorded returns the first page of the triggers to be submitted, and their number.
 func (b *monitorEntries) recorded() (page []pending, all int, err error) {
 	size := 0
-	err = b.desk.Ledger.View(func(t *ledger.Tx) error {
+	err = b.services.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		for key, value := range d.All(pendingPrefix(b.name), "") {
 			all++
@@ -44,7 +44,7 @@ func (b *monitorEntries) written(done []result) error {
 	if len(done) == 0 {
 		return nil
 	}
-	return b.desk.Ledger.Update(func(t *ledger.Tx) error {
+	return b.services.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		st, ok, err := load[Status](d, statusKey(b.name))
 		if err != nil || !ok {

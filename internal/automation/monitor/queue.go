@@ -50,7 +50,7 @@ func pollQueue(ctx context.Context, p *poll) error {
 	}
 	from, ok := p.host.source(transfer.Queues).(queues)
 	if !ok {
-		return transfer.Errorf(transfer.KindNotBuilt, "the queues of agent %s cannot be watched", p.host.desk.Agent)
+		return transfer.Errorf(transfer.KindNotBuilt, "the queues of agent %s cannot be watched", p.host.services.Agent)
 	}
 	w, err := from.Watch(ctx, of)
 	if err != nil {
@@ -163,7 +163,7 @@ func (q queuePoll) failedBefore(e *known, f *file) (due bool, err error) {
 	if e.tries > maxRetries {
 		return false, nil
 	}
-	t, err := q.poll.host.desk.Status(e.transfer)
+	t, err := q.poll.host.services.Status(e.transfer)
 	switch {
 	case transfer.KindOf(err) == transfer.KindNotFound:
 		return false, nil

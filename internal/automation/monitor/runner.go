@@ -20,8 +20,8 @@ type runner struct {
 	display display
 }
 
-func newRunner(desk *duty.Services, name string, scans chan struct{}, stamps *stamps, w watcher) *runner {
-	return &runner{book: &monitorEntries{desk, name}, scans: scans, stamps: stamps, notices: newListener(w), changed: make(chan struct{}, 1), display: display{now: Snapshot{State: StateWatching}}}
+func newRunner(services *duty.Services, name string, scans chan struct{}, stamps *stamps, w watcher) *runner {
+	return &runner{book: &monitorEntries{services, name}, scans: scans, stamps: stamps, notices: newListener(w), changed: make(chan struct{}, 1), display: display{now: Snapshot{State: StateWatching}}}
 }
 
 const (
@@ -32,7 +32,7 @@ const (
 // run polls until the monitor is removed, or ctx ends.
 func (r *runner) run(ctx context.Context) {
 	defer r.notices.watch(nil)
-	desk := r.book.desk
+	desk := r.book.services
 	for ctx.Err() == nil {
 		rec, err := r.book.load()
 		if err == nil && rec == nil {
@@ -54,17 +54,17 @@ func (r *runner) run(ctx context.Context) {
 // step does the work that is due, and returns the time until the next step. The error is the reason why it could not do
 // all.
 func (r *runner) step(ctx context.Context, rec *record) (pause time.Duration, err error) {
-	desk, poll := r.book.desk, time.Duration(rec.Poll)
+	services, poll := r.book.services, time.Duration(rec.Poll)
 	if rec.Paused {
 		r.notices.listen(nil)
 		return MaxPoll, nil
 	}
-	if err := desk.CheckKeys(rec.Origin); err != nil {
+	if err := services.CheckKeys(rec.Origin); err != nil {
 		r.notices.listen(nil)
 		return MaxPoll, err
 	}
 	for _, right := range []transfer.Authority{transfer.AuthMonitor, transfer.AuthSource} {
-		if err := desk.May(rec.Principal, right); err != nil {
+		if err := services.May(rec.Principal, right); err != nil {
 			return max(poll, retryPause), err
 		}
 	}
@@ -78,15 +78,15 @@ func (r *runner) step(ctx context.Context, rec *record) (pause time.Duration, er
 	if held && !r.due(poll) {
 		return retryPause, nil
 	}
-	began := desk.Clock.Now()
+	began := services.Clock.Now()
 	next, err := r.poll(ctx, rec, held)
 	switch {
 	case rec.Exact:
-		return max(poll-desk.Clock.Now().Sub(began), minGap), err
+		return max(poll-services.Clock.Now().Sub(began), minGap), err
 	case transfer.KindOf(err).Waits(), held:
 		poll = min(poll, retryPause)
 	case next > 0:
-		poll = max(min(poll, next), minGap, 2*desk.Clock.Now().Sub(began))
+		poll = max(min(poll, next), minGap, 2*services.Clock.Now().Sub(began))
 	}
 	return poll, err
 }
@@ -102,14 +102,14 @@ func (r *runner) holds(rec *record) (bool, error) {
 	if err != nil || st.Transfer.IsZero() {
 		return false, err
 	}
-	over, err := host{r.book.desk, rec.Principal}.over(st.Transfer)
+	over, err := host{r.book.services, rec.Principal}.over(st.Transfer)
 	return !over, err
 }
 
 // due reports whether a poll interval has passed since the last complete poll.
 func (r *runner) due(poll time.Duration) bool {
 	last := r.display.picture().Polled
-	return last.IsZero() || r.book.desk.Clock.Now().Sub(last) >= poll
+	return last.IsZero() || r.book.services.Clock.Now().Sub(last) >= poll
 }
 
 // poll reads the directory once, and records and submits the triggers that it finds. The error is the reason why it
@@ -121,7 +121,7 @@ func (r *runner) poll(ctx context.Context, rec *record, held bool) (next time.Du
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	now, at := r.book.desk.Clock.Now(), host{r.book.desk, rec.Principal}
+	now, at := r.book.services.Clock.Now(), host{r.book.services, rec.Principal}
 	collect := &collector{ctx: ctx, rec: rec, book: r.book, submitter: r.submitter()}
 	p := &poll{rec: rec, host: at, book: r.book, held: held, collect: collect,
 		compare: &comparison{history: r.book.history(), collect: collect, now: now, keeps: keepsGone(r.display.picture().Gone)},
@@ -163,7 +163,7 @@ func (r *runner) directory(ctx context.Context, p *poll) (d *directoryPoll, err 
 		}
 	}
 	now := p.compare.now
-	d.arrived = &arrivals{condition: p.rec.Condition, wanted: time.Duration(p.rec.Settle), seen: &r.seen, notices: r.notices, clock: r.book.desk.Clock, now: now,
+	d.arrived = &arrivals{condition: p.rec.Condition, wanted: time.Duration(p.rec.Settle), seen: &r.seen, notices: r.notices, clock: r.book.services.Clock, now: now,
 		counts: r.seen.begin(now, time.Duration(p.rec.Poll))}
 	r.notices.begin(r.seen.polls)
 	return d, nil
@@ -181,16 +181,16 @@ func (r *runner) polled(p *poll, dirs []string, watching bool) {
 	if p.rec.Settle > 0 {
 		settling = len(r.seen.files)
 	}
-	now := r.book.desk.Clock.Now()
+	now := r.book.services.Clock.Now()
 	r.display.polled(Snapshot{Polled: now, Took: now.Sub(p.compare.now), Matched: p.matched, Gone: p.compare.gone, Skipped: len(p.compare.unread), Watched: watching, Settling: settling})
 }
 
 // rest waits until the next poll is due. It returns earlier if the monitor is changed, or if a file has arrived and gap
 // is over. A change of another monitor does not shorten it.
 func (r *runner) rest(ctx context.Context, rec *record, pause, gap time.Duration) {
-	due := r.book.desk.Clock.NewTimer(pause)
+	due := r.book.services.Clock.NewTimer(pause)
 	defer due.Stop()
-	early := r.book.desk.Clock.NewTimer(gap)
+	early := r.book.services.Clock.NewTimer(gap)
 	defer early.Stop()
 	wake := (chan struct{})(nil) // nil until gap is over
 	for {

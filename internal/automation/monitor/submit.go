@@ -45,7 +45,7 @@ func (s submitter) drain(ctx context.Context, rec *record) error {
 				break
 			}
 			q := page[n].Request
-			_, err := s.book.desk.Offer(page[n].Origin, &q)
+			_, err := s.book.services.Offer(page[n].Origin, &q)
 			if err != nil && !final(err) {
 				stop = err
 				break
@@ -67,5 +67,5 @@ func (s submitter) mayGoOn(ctx context.Context, rec *record) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.book.desk.Ledger.View(func(t *ledger.Tx) error { return s.book.unchanged(drawerOf(t), rec) })
+	return s.book.services.Ledger.View(func(t *ledger.Tx) error { return s.book.unchanged(drawerOf(t), rec) })
 }

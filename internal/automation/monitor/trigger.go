@@ -40,7 +40,7 @@ type maker struct {
 // cannot be read now: the next poll finds it again.
 func (m *maker) triggers(files []file) (all []*trigger, problem error) {
 	t := &trigger{files: files, at: m.stamps.next(m.now), id: transfer.NewID(m.now)}
-	s := &triggerVariables{agent: m.host.desk.Agent, monitor: m.rec.Name, transfer: t.id, now: t.at, files: files, defaults: m.rec.Defaults}
+	s := &triggerVariables{agent: m.host.services.Agent, monitor: m.rec.Name, transfer: t.id, now: t.at, files: files, defaults: m.rec.Defaults}
 	var lines []line
 	if m.form != nil {
 		content, err := m.host.triggerFile(&files[0])

@@ -41,7 +41,7 @@ func dirOf(t *testing.T, scripts map[string]string) *Dir {
 	return d
 }
 
-// run runs a program; a host that has the script open for writing elsewhere is asked again.
+// try runs a program; a host that has the script open for writing elsewhere is asked again.
 func (d *Dir) try(t *testing.T, ctx context.Context, c Call) (Result, error) {
 	t.Helper()
 	for {

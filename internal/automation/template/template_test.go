@@ -205,7 +205,7 @@ func FuzzParse(f *testing.F) {
 // A world is an agent with the duty of templates.
 type world struct {
 	*dutytest.Agent
-	shelf duty.Duty
+	templates duty.Duty
 }
 
 func newWorld(t *testing.T) *world {
@@ -216,12 +216,12 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) start() {
 	var err error
-	w.shelf, err = NewDuty(w.Start())
+	w.templates, err = NewDuty(w.Start())
 	w.Must(err)
 }
 
 func (w *world) command(who string, kind wire.Kind, body any) error {
-	_, err := w.Do(w.shelf, who, time.Time{}, kind, body)
+	_, err := w.Do(w.templates, who, time.Time{}, kind, body)
 	return err
 }
 
@@ -232,7 +232,7 @@ func (w *world) put(who string, t *Template, redefine bool) error {
 }
 
 func ask[T any](w *world, kind wire.Kind, body any) (v T, err error) {
-	answer, err := w.shelf.Questions()[kind].Answer(duty.Caller{Origin: word.Origin{Principal: "bob"}}, wire.Marshal(body))
+	answer, err := w.templates.Questions()[kind].Answer(duty.Caller{Origin: word.Origin{Principal: "bob"}}, wire.Marshal(body))
 	if err == nil {
 		err = json.Unmarshal(wire.Marshal(answer), &v)
 	}
@@ -240,7 +240,7 @@ func ask[T any](w *world, kind wire.Kind, body any) (v T, err error) {
 }
 
 // Templates survive a crash, each under one name. All principals see them, and their owners change them.
-func TestShelf(t *testing.T) {
+func TestTemplatesAreKept(t *testing.T) {
 	w := newWorld(t)
 	w.Denied["bob"] = "operate"
 	refused := func(what string, err error, kind transfer.Kind) {

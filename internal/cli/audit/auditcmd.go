@@ -93,7 +93,7 @@ func newAuditLs() *cobra.Command {
 				if !r.Transfer.IsZero() {
 					id = r.Transfer.String()
 				}
-				for _, text := range told(&r) {
+				for _, text := range recordLines(&r) {
 					row(nil, output.Stamp(r.Time), string(r.Agent), string(r.Event), id, text)
 				}
 				return nil
@@ -109,8 +109,8 @@ func newAuditLs() *cobra.Command {
 	return c
 }
 
-// told describes a record in short lines: one for each item, or one.
-func told(r *audit.Record) []string {
+// recordLines describes a record in short lines: one for each item, or one.
+func recordLines(r *audit.Record) []string {
 	if len(r.Items) == 0 {
 		return []string{Describe(r)}
 	}

@@ -262,7 +262,7 @@ func signatures(r *audit.Report) string {
 	if r.Unsigned > 0 {
 		text += fmt.Sprintf(", %d not", r.Unsigned)
 	}
-	text += fmt.Sprintf("; compared with the checkpoints that %s seen", has(r.Witnesses))
+	text += fmt.Sprintf("; compared with the checkpoints that %s seen", agentsHave(r.Witnesses))
 	if len(r.Silent) > 0 {
 		text += "; not heard: " + strings.Join(names(r.Silent), ", ")
 	}
@@ -295,7 +295,7 @@ func (q *auditQuery) verifyFiles(cmd *cobra.Command, log *audit.Log) (*audit.Rep
 	return &r, nil
 }
 
-func has(n int64) string {
+func agentsHave(n int64) string {
 	if n == 1 {
 		return "1 agent has"
 	}

@@ -88,7 +88,7 @@ func Call(q *session.Query, cmd *cobra.Command, p *managedcall.Put, leave, quiet
 	}
 	w := &callWatch{ctx: ctx, cmd: cmd, at: at, id: p.ID, json: q.JSON, quiet: quiet}
 	if leave {
-		return w.handing().Detach(ctx, func(ctx context.Context) (transfer.State, error) {
+		return w.handover().Detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			_, err := at.Command(ctx, managedcall.CommandRun, p)
 			return transfer.Accepted, err
 		})
@@ -123,14 +123,14 @@ func (w *callWatch) notice(format string, args ...any) {
 // ended is the end of the wait: after a signal the call continues without this command.
 func (w *callWatch) ended(err error) error {
 	if follow.SignalEnded(w.ctx, err) {
-		return w.handing().Interrupted(w.ctx, err, w.stop)
+		return w.handover().Interrupted(w.ctx, err, w.stop)
 	}
-	return w.handing().Unfinished(err)
+	return w.handover().Unfinished(err)
 }
 
-// handing is the call on its way to its agent.
-func (w *callWatch) handing() *follow.Handing {
-	return &follow.Handing{Cmd: w.cmd, Noun: "call", Agent: w.at.Agent, ID: w.id, JSON: w.json, Undo: func(ctx context.Context) error {
+// handover is the call on its way to its agent.
+func (w *callWatch) handover() *follow.Handover {
+	return &follow.Handover{Cmd: w.cmd, Noun: "call", Agent: w.at.Agent, ID: w.id, JSON: w.json, Undo: func(ctx context.Context) error {
 		_, err := w.at.Command(ctx, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()})
 		return err
 	}}

@@ -24,8 +24,8 @@ const (
 	undoWait   = 3 * time.Second // to take back a job or a call that may have been stored
 )
 
-// A Handing is a transfer, a job or a call on its way to its agent.
-type Handing struct {
+// A Handover is a transfer, a job or a call on its way to its agent.
+type Handover struct {
 	Cmd   *cobra.Command
 	Noun  string // as in the names of its commands
 	Agent transfer.AgentName
@@ -37,7 +37,7 @@ type Handing struct {
 }
 
 // say prints the ID, or with --json how far the handover has come.
-func (h *Handing) say(state transfer.State, at client.Handover) {
+func (h *Handover) say(state transfer.State, at client.Handover) {
 	switch {
 	case h.JSON:
 		output.JSON(h.Cmd, view.HandoverOf(h.ID, state, at))
@@ -48,7 +48,7 @@ func (h *Handing) say(state transfer.State, at client.Handover) {
 
 // Detach gives it to its agent, and prints the ID at the agent's receipt. After detachWait the
 // end follows the handover: queued where the queue manager has stored it, else an error.
-func (h *Handing) Detach(ctx context.Context, give func(context.Context) (transfer.State, error)) error {
+func (h *Handover) Detach(ctx context.Context, give func(context.Context) (transfer.State, error)) error {
 	waiting, cancel := context.WithTimeout(ctx, DetachWait)
 	defer cancel()
 	state, err := give(waiting)
@@ -69,7 +69,7 @@ func (h *Handing) Detach(ctx context.Context, give func(context.Context) (transf
 
 // Unfinished returns the error of a handover that has ended before the queue manager's acknowledgement. Any other error
 // is returned as it is.
-func (h *Handing) Unfinished(err error) error {
+func (h *Handover) Unfinished(err error) error {
 	var e *client.HandoverError
 	if !errors.As(err, &e) {
 		return err
@@ -96,7 +96,7 @@ func SignalEnded(ctx context.Context, err error) bool {
 
 // Interrupted is the end of the wait by a signal. A stored request continues without this command, and a second Ctrl-C
 // within a few seconds cancels it.
-func (h *Handing) Interrupted(ctx context.Context, err error, cancel func() error) error {
+func (h *Handover) Interrupted(ctx context.Context, err error, cancel func() error) error {
 	goesOn := "goes on"
 	switch client.HandoverOf(err) {
 	case client.Receipted:

@@ -22,12 +22,12 @@ type said struct {
 }
 
 // hand runs f with a request on its way, and gives the output of the command.
-func hand(f func(h *Handing) error) said {
+func hand(f func(h *Handover) error) said {
 	var out, notes bytes.Buffer
 	cmd := &cobra.Command{}
 	cmd.SetOut(&out)
 	cmd.SetErr(&notes)
-	h := &Handing{Cmd: cmd, Noun: "job", Agent: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
+	h := &Handover{Cmd: cmd, Noun: "job", Agent: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}}
 	code := session.ExitCode(f(h), &notes)
 	return said{strings.TrimSpace(out.String()), notes.String(), code}
 }
@@ -55,7 +55,7 @@ func TestDetachSaysHowFarARequestHasCome(t *testing.T) {
 		{"not acknowledged, and not cancelled", client.Unacknowledged, failed, said{id, "job " + id + " may have been stored", transfer.CodeNoManager}},
 		{"not acknowledged, and cancelled", client.Unacknowledged, undone, said{"", "it is cancelled", transfer.CodeNoManager}},
 	} {
-		got := hand(func(h *Handing) error {
+		got := hand(func(h *Handover) error {
 			h.Undo = c.undo
 			return h.Detach(t.Context(), func(context.Context) (transfer.State, error) { return "", stalled(c.at) })
 		})
@@ -63,7 +63,7 @@ func TestDetachSaysHowFarARequestHasCome(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
-	taken := hand(func(h *Handing) error {
+	taken := hand(func(h *Handover) error {
 		return h.Detach(t.Context(), func(context.Context) (transfer.State, error) { return transfer.Accepted, nil })
 	})
 	if taken != (said{out: id}) {
@@ -86,7 +86,7 @@ func TestStoppedCommandsSayHowFarARequestHasCome(t *testing.T) {
 		{stalled(client.Refused), "has not stored", transfer.CodeNoManager},
 		{stalled(client.Unacknowledged), "may have been stored", transfer.CodeNoManager},
 	} {
-		got := hand(func(h *Handing) error { return h.Interrupted(stopped, c.err, func() error { return nil }) })
+		got := hand(func(h *Handover) error { return h.Interrupted(stopped, c.err, func() error { return nil }) })
 		if got.code != c.code || !strings.Contains(got.err, c.says) || c.code != session.CodeTerminated && strings.Contains(got.err, "goes on") {
 			t.Errorf("%v: %+v, want %d %q", c.err, got, c.code, c.says)
 		}

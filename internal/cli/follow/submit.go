@@ -26,7 +26,7 @@ func Submit(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 	}
 
 	notice := func(err error) { v.Notice("%v", err) }
-	h := &Handing{Cmd: cmd, Noun: "transfer", Agent: q.Source, ID: q.ID, JSON: f.JSON}
+	h := &Handover{Cmd: cmd, Noun: "transfer", Agent: q.Source, ID: q.ID, JSON: f.JSON}
 	if f.Detach {
 		return h.Detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			p, err := s.Submit(ctx, q, nil)

@@ -134,7 +134,7 @@ is refused.`,
 				return err
 			}
 			defer done()
-			all, err := asked(network, args)
+			all, err := questions(network, args)
 			if err != nil {
 				return err
 			}
@@ -142,14 +142,14 @@ is refused.`,
 			if err != nil {
 				return err
 			}
-			return decided(q, cmd, all, decisions)
+			return printDecisions(q, cmd, all, decisions)
 		}}
 	q.Add(c)
 	return c
 }
 
-// asked are the questions of `ferry policy test`.
-func asked(network string, args []string) (all []enrol.Question, err error) {
+// questions are the questions of `ferry policy test`.
+func questions(network string, args []string) (all []enrol.Question, err error) {
 	who, err := namedIdentity(network, args[0])
 	if err != nil {
 		return nil, err
@@ -193,8 +193,8 @@ func asked(network string, args []string) (all []enrol.Question, err error) {
 	return all, err
 }
 
-// decided prints decisions; the error is of KindDenied where one of them is a refusal.
-func decided(q *session.Query, cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
+// printDecisions prints decisions; the error is of KindDenied where one of them is a refusal.
+func printDecisions(q *session.Query, cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
 	code := 0
 	err := output.List(cmd, q.JSON, []string{"", "PRINCIPAL", "AUTHORITY", "AGENT", "PATH", "RULE"}, func(row output.Row) error {
 		for n := range all {

@@ -32,7 +32,7 @@ func TestJobIsOver(t *testing.T) {
 		{[]job.Child{child(1, "BETA", transfer.Parked), {N: 2, State: transfer.Queued}}, time.Time{}, true, true},
 		{[]job.Child{child(1, "BETA", transfer.Successful), {N: 2, State: transfer.Queued}}, time.Time{}, false, false},
 	} {
-		if over, parked := overJob(&job.Shown{Job: job.Job{Ended: c.ended}, Of: c.of}); over != c.over || parked != c.parked {
+		if over, parked := ended(&job.Shown{Job: job.Job{Ended: c.ended}, Of: c.of}); over != c.over || parked != c.parked {
 			t.Errorf("%+v: %t %t", c, over, parked)
 		}
 	}

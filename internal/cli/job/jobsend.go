@@ -135,7 +135,7 @@ func handJob(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *cli
 
 	w := watching(ctx, f, cmd, net, p.Request.Source, p.Request.ID)
 	if f.Detach {
-		return w.handing().Detach(ctx, func(ctx context.Context) (transfer.State, error) {
+		return w.handover().Detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			_, err := w.at.Command(ctx, job.CommandPut, p)
 			return transfer.Running, err
 		})
@@ -146,14 +146,14 @@ func handJob(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *cli
 	}
 	if follow.SignalEnded(ctx, err) {
 		w.view.Clear()
-		return w.handing().Interrupted(ctx, err, w.stop)
+		return w.handover().Interrupted(ctx, err, w.stop)
 	}
-	return w.handing().Unfinished(err)
+	return w.handover().Unfinished(err)
 }
 
-// handing is the job on its way to its agent.
-func (w *jobWatch) handing() *follow.Handing {
-	return &follow.Handing{Cmd: w.cmd, Noun: "job", Agent: w.at.Agent, ID: w.id, JSON: w.json, Undo: func(ctx context.Context) error {
+// handover is the job on its way to its agent.
+func (w *jobWatch) handover() *follow.Handover {
+	return &follow.Handover{Cmd: w.cmd, Noun: "job", Agent: w.at.Agent, ID: w.id, JSON: w.json, Undo: func(ctx context.Context) error {
 		_, err := w.at.Command(ctx, job.CommandCancel, w.named(0))
 		return err
 	}}
@@ -205,7 +205,7 @@ func (w *jobWatch) follow() error {
 			if w.show(s) {
 				pause = follow.JobLookFirst
 			}
-			if over, parked := overJob(s); over {
+			if over, parked := ended(s); over {
 				return w.finish(s, parked)
 			}
 		}
@@ -218,8 +218,8 @@ func (w *jobWatch) follow() error {
 	}
 }
 
-// overJob reports whether the wait for a job is over; parked reports that it is because of parked transfers.
-func overJob(s *job.Shown) (over, parked bool) {
+// ended reports whether the wait for a job is over; parked reports that it is because of parked transfers.
+func ended(s *job.Shown) (over, parked bool) {
 	if !s.Ended.IsZero() {
 		return true, false
 	}

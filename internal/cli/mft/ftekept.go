@@ -58,7 +58,7 @@ func (r *fteRun) listSchedules() error {
 	}
 	defer done()
 	return k.Each(func(at client.AtAgent) error {
-		if !fits(pattern, string(at.Agent)) {
+		if !matches(pattern, string(at.Agent)) {
 			return nil
 		}
 		for page := (schedule.Page{}); ; {

@@ -31,9 +31,9 @@ func (r *fteRun) kept(agent string) (*session.Kept, func(), error) {
 	return k.OpenKept(r.cmd)
 }
 
-// fits reports whether the name of an agent or a monitor, which is in capitals, fits a pattern of * and ?; any does
+// matches reports whether the name of an agent or a monitor, which is in capitals, fits a pattern of * and ?; any does
 // where none is given.
-func fits(pattern, name string) bool {
+func matches(pattern, name string) bool {
 	return pattern == "" || walk.MatchName(strings.ToUpper(pattern), name)
 }
 
@@ -147,7 +147,7 @@ func (r *fteRun) monitors() (found []monitor.Shown, err error) {
 	}
 	defer done()
 	return found, k.Each(func(at client.AtAgent) error {
-		if !fits(r.Get("ma"), string(at.Agent)) {
+		if !matches(r.Get("ma"), string(at.Agent)) {
 			return nil
 		}
 		for after := ""; ; {
@@ -156,7 +156,7 @@ func (r *fteRun) monitors() (found []monitor.Shown, err error) {
 				return err
 			}
 			for _, m := range l.Monitors {
-				if after = m.Definition.Name; fits(r.Get("mn"), after) {
+				if after = m.Definition.Name; matches(r.Get("mn"), after) {
 					found = append(found, m)
 				}
 			}

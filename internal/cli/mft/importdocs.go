@@ -19,8 +19,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A keptThing is the monitor or template that a document of a configuration defines for an agent.
-type keptThing struct {
+// A definition is the monitor or template that a document of a configuration defines for an agent.
+type definition struct {
 	file, name string
 	agent      transfer.AgentName
 	request    transfer.Request
@@ -31,7 +31,7 @@ type keptThing struct {
 // documents has agents keep the monitors and templates of a configuration. An error is one of the network; a refusal of
 // an agent is reported with the document.
 func (i *importing) documents(cmd *cobra.Command, all []mftconfig.Document) error {
-	var things []keptThing
+	var things []definition
 	for _, d := range all {
 		thing, err := i.kept(cmd, d)
 		switch {
@@ -68,12 +68,12 @@ func (i *importing) documents(cmd *cobra.Command, all []mftconfig.Document) erro
 }
 
 // kept reads the monitor or template that a document defines for an agent.
-func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*keptThing, error) {
+func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*definition, error) {
 	doc, err := mftxml.Parse(d.Data)
 	if err != nil {
 		return nil, err
 	}
-	t := &keptThing{file: d.File}
+	t := &definition{file: d.File}
 	switch {
 	case doc.Monitor != nil:
 		c, err := translate.Monitor(doc)
@@ -110,7 +110,7 @@ func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*keptThing, 
 }
 
 // make sends the monitor or template to the agent.
-func (t *keptThing) make(ctx context.Context, net *client.Client) error {
+func (t *definition) make(ctx context.Context, net *client.Client) error {
 	t.request.ID = transfer.NewID(time.Now())
 	if err := net.Check(ctx, &t.request); err != nil { // as of an agent that the network does not know
 		return err

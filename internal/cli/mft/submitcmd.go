@@ -141,7 +141,7 @@ func submitKept(f *request.Flags, cmd *cobra.Command, doc *mftxml.Document, id t
 	if err != nil {
 		return err
 	}
-	clischedule.SaidOfSchedule(f, cmd, at, s)
+	clischedule.PrintSchedule(f, cmd, at, s)
 	return nil
 }
 

@@ -1,8 +1,6 @@
 package qm
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -208,41 +206,17 @@ func newQueueGet() *cobra.Command {
 				return err
 			}
 			defer done()
-			what := wire.QueueAsk{Do: wire.QueueClaim, Queue: name, Group: group}
-			if browse {
-				what.Do = wire.QueuePeek
-			}
-			return get(ctx, q, cmd, net, what, browse)
+			return client.TakeMessage(ctx, net, name, group, browse, func(ans *wire.QueueAnswer) error {
+				if q.JSON {
+					output.JSON(cmd, view.MessageOf(name, ans))
+				} else if _, err := cmd.OutOrStdout().Write(ans.Data); err != nil {
+					return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
+				}
+				return nil
+			})
 		}}
 	q.Add(c)
 	c.Flags().StringVar(&group, "group", "", "the oldest message of that group")
 	c.Flags().BoolVar(&browse, "browse", false, "leave it in the queue")
 	return c
-}
-
-// get writes the oldest message, and takes it once it is written.
-func get(ctx context.Context, q *session.Query, cmd *cobra.Command, net *client.Client, what wire.QueueAsk, browse bool) error {
-	ans, err := client.AskQueue(ctx, net, what)
-	if err != nil {
-		return err
-	}
-	m := ans.Message
-	if m == nil {
-		if v := cmp.Or(ans.Queues...); !browse && what.Group == "" && v.Messages > 0 {
-			return transfer.Errorf(transfer.KindNotFound, "all %d messages of the queue %s are being taken by others", v.Messages, what.Queue).
-				WithHint("--browse shows the oldest one")
-		}
-		return transfer.Errorf(transfer.KindNotFound, "there is no message in the queue %s", what.Queue)
-	}
-	if q.JSON {
-		output.JSON(cmd, view.MessageOf(what.Queue, ans))
-	} else if _, err := cmd.OutOrStdout().Write(ans.Data); err != nil {
-		return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
-	}
-	if browse {
-		return nil
-	}
-	what.Do, what.Number, what.Mark, what.Hold = wire.QueueTake, m.Number, cmp.Or(ans.Queues...).Mark, ans.Hold
-	_, err = client.AskQueue(ctx, net, what)
-	return err
 }

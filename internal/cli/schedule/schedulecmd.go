@@ -101,13 +101,13 @@ func give(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client
 	}
 	s, err := client.Definitions{Client: net, Limit: session.KeepWait}.PutSchedule(ctx, put)
 	if err == nil {
-		SaidOfSchedule(f, cmd, q.Source, s)
+		PrintSchedule(f, cmd, q.Source, s)
 	}
 	return err
 }
 
-// SaidOfSchedule prints a schedule that an agent keeps from now on.
-func SaidOfSchedule(f *request.Flags, cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
+// PrintSchedule prints a schedule that an agent keeps from now on.
+func PrintSchedule(f *request.Flags, cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
 	if f.JSON {
 		output.JSON(cmd, view.ScheduleOf(view.TypeScheduled, agent, s))
 		return

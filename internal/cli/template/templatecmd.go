@@ -74,7 +74,7 @@ them, written ${NAME}. ferry template send needs a value for each parameter, unl
 func keepTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, redefine bool) error {
 	l, err := PutTemplate(q, cmd, t, redefine)
 	if err == nil {
-		saidOfTemplate(q, cmd, view.TemplateOf(view.TypeCreated, t.Request.Source, l))
+		printTemplate(q, cmd, view.TemplateOf(view.TypeCreated, t.Request.Source, l))
 	}
 	return err
 }
@@ -92,8 +92,8 @@ func PutTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, red
 	return client.Definitions{Client: net, Limit: session.KeepWait}.PutTemplate(ctx, t, redefine)
 }
 
-// saidOfTemplate prints the result of a command about a template.
-func saidOfTemplate(q *session.Query, cmd *cobra.Command, l view.TemplateLine) {
+// printTemplate prints the result of a command about a template.
+func printTemplate(q *session.Query, cmd *cobra.Command, l view.TemplateLine) {
 	if q.JSON {
 		output.JSON(cmd, l)
 		return
@@ -178,7 +178,7 @@ func newTemplateRm() *cobra.Command {
 			return withTemplate(q, cmd, args[0], func(k *session.Kept, at client.AtAgent, _ *template.Template) error {
 				l, err := client.Tell[template.Line](k.Ctx, at, q.Timeout, template.CommandRemove, template.Named{Name: args[0]})
 				if err == nil {
-					saidOfTemplate(&q.Query, cmd, view.TemplateOf(view.TypeRemoved, at.Agent, l))
+					printTemplate(&q.Query, cmd, view.TemplateOf(view.TypeRemoved, at.Agent, l))
 				}
 				return err
 			})

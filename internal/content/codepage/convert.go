@@ -282,7 +282,7 @@ func (c *Converter) step(dst, b []byte, offset int64) ([]byte, int, *Fault) {
 			return dst, n, c.fault(&Fault{Offset: offset, Bytes: b[:n], Char: -1, Reason: OtherOrder})
 		}
 		c.st.begun = true
-		dst, fault := c.amiss(dst, &Fault{Offset: offset, Bytes: b[:max(n, 1)], Char: -1, Reason: reason})
+		dst, fault := c.replaceFault(dst, &Fault{Offset: offset, Bytes: b[:max(n, 1)], Char: -1, Reason: reason})
 		return dst, n, fault
 	case r >= pairBase:
 		for _, r := range c.dec.table.pairs[r-pairBase] {
@@ -395,11 +395,11 @@ func (c *Converter) put(dst []byte, r rune, b []byte, offset int64) ([]byte, *Fa
 			return c.enc.putCode(dst, code), nil
 		}
 	}
-	return c.amiss(dst, &Fault{Offset: offset, Bytes: b, Char: r, Reason: NotInPage})
+	return c.replaceFault(dst, &Fault{Offset: offset, Bytes: b, Char: r, Reason: NotInPage})
 }
 
-// amiss writes the replacement for the text of f, or returns f if there is none.
-func (c *Converter) amiss(dst []byte, f *Fault) ([]byte, *Fault) {
+// replaceFault writes the replacement for the text of f, or returns f if there is none.
+func (c *Converter) replaceFault(dst []byte, f *Fault) ([]byte, *Fault) {
 	if c.opt.Replace == "" {
 		return dst, c.fault(f)
 	}
@@ -430,7 +430,7 @@ func (c *Converter) finish(dst []byte) ([]byte, *Fault) {
 	if c.st.pending > 0 {
 		n := int64(c.st.pending)
 		var fault *Fault
-		dst, fault = c.amiss(dst, &Fault{Offset: c.st.In - n, Bytes: c.st.part[:n], Char: -1, Reason: CutShort})
+		dst, fault = c.replaceFault(dst, &Fault{Offset: c.st.In - n, Bytes: c.st.part[:n], Char: -1, Reason: CutShort})
 		if fault != nil {
 			return dst, fault
 		}
@@ -439,7 +439,7 @@ func (c *Converter) finish(dst []byte) ([]byte, *Fault) {
 
 	if c.dec.open() {
 		var fault *Fault
-		dst, fault = c.amiss(dst, &Fault{Offset: c.st.In, Char: -1, Reason: c.dec.lone()})
+		dst, fault = c.replaceFault(dst, &Fault{Offset: c.st.In, Char: -1, Reason: c.dec.lone()})
 		if fault != nil {
 			return dst, fault
 		}

@@ -318,7 +318,7 @@ func (c *Converter) fromUTF8(out, src []byte) (took, gave int) {
 		if i > from || i >= len(src) {
 			continue
 		}
-		v, size := c.far(src[i:])
+		v, size := c.threeByteCode(src[i:])
 		if size == 0 {
 			break
 		}
@@ -328,8 +328,8 @@ func (c *Converter) fromUTF8(out, src []byte) (took, gave int) {
 	return i, n
 }
 
-// far looks up a character of three bytes. Its length is 0 if the bytes are no character or the character has no code.
-func (c *Converter) far(b []byte) (uint16, int) {
+// threeByteCode looks up a character of three bytes. Its length is 0 if the bytes are no character or the character has no code.
+func (c *Converter) threeByteCode(b []byte) (uint16, int) {
 	r, n := utf8.DecodeRune(b)
 	if n != 3 {
 		return 0, 0

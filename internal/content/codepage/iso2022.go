@@ -15,8 +15,8 @@ type charset struct {
 	call   string      // the bytes that select the set
 }
 
-// A call is a sequence of bytes that selects a set.
-type call struct {
+// A setSelection is a sequence of bytes that selects a set.
+type setSelection struct {
 	bytes string
 	set   uint8
 }
@@ -31,7 +31,7 @@ const (
 
 // iso2022 makes a table of ASCII and further sets. ESC, SO and SI are no characters. A text may have the calls of the
 // sets and the other calls.
-func iso2022(ascii string, others ...call) *table {
+func iso2022(ascii string, others ...setSelection) *table {
 	t := &table{width: 2, first: *emptyRow(), near: map[rune]uint32{}, calls: others}
 	t.asciiSet(ascii, &t.first)
 	for i := range t.first[:utf8.RuneSelf] {
@@ -54,7 +54,7 @@ func (t *table) asciiSet(call string, row *[256]int32) {
 
 // addSet adds a set and its call, and returns the mark of its codes.
 func (t *table) addSet(s charset) uint32 {
-	t.calls = append(t.calls, call{s.call, uint8(len(t.sets))})
+	t.calls = append(t.calls, setSelection{s.call, uint8(len(t.sets))})
 	t.sets = append(t.sets, s)
 	return uint32(len(t.sets)-1) << 24
 }
@@ -62,7 +62,7 @@ func (t *table) addSet(s charset) uint32 {
 // iso2022JPTable returns the table of RFC 1468, with the half-width katakana that Java and Windows write in a set of
 // their own. JIS X 0208 of 1978 is read as that of 1983.
 func iso2022JPTable() *table {
-	t := iso2022("\x1b(B", call{"\x1b$@", 2})
+	t := iso2022("\x1b(B", setSelection{"\x1b$@", 2})
 	roman := emptyRow()
 	t.asciiSet("\x1b(J", roman)
 	for i, r := range map[byte]rune{'\\': '¥', '~': '‾'} {
@@ -91,7 +91,7 @@ func iso2022JPTable() *table {
 
 // iso2022KRTable returns the table of RFC 1557. KS X 1001 is EUC-KR without the highest bits.
 func iso2022KRTable() *table {
-	t := iso2022("\x0f", call{koreanKSX, sameSet})
+	t := iso2022("\x0f", setSelection{koreanKSX, sameSet})
 	wide := emptyRow()
 	mark := t.addSet(charset{row: wide, double: true, call: "\x0e"})
 	multiTable(korean.EUCKR, -1, 0).each(func(code uint32, r rune) {
@@ -108,7 +108,7 @@ func iso2022KRTable() *table {
 func (d *decoder) nextEscape(b []byte) (rune, int) {
 	c := b[0]
 	if c == escape || c == shiftOut || c == shiftIn {
-		return d.called(b)
+		return d.nextSelection(b)
 	}
 
 	s := &d.table.sets[d.set]
@@ -130,8 +130,8 @@ func (d *decoder) nextEscape(b []byte) (rune, int) {
 	return rune(d.table.rows[-2-s.row[c]][b[1]]), 2
 }
 
-// called reads a call.
-func (d *decoder) called(b []byte) (rune, int) {
+// nextSelection reads a call.
+func (d *decoder) nextSelection(b []byte) (rune, int) {
 	begun := false
 	for _, c := range d.table.calls {
 		if n := min(len(b), len(c.bytes)); string(b[:n]) == c.bytes[:n] {

@@ -35,7 +35,7 @@ type table struct {
 
 	ranges *fourBytes // of GB18030
 	sets   []charset  // of ISO 2022
-	calls  []call
+	calls  []setSelection
 }
 
 func newTable() *table {

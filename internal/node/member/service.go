@@ -105,8 +105,8 @@ func EnrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 	if err != nil {
 		return nil, err
 	}
-	desk := enrol.Client{Conn: conn}
-	g, err := desk.Enrol(ctx, name, roles.Role(name.Role), w, false)
+	enroller := enrol.Client{Conn: conn}
+	g, err := enroller.Enrol(ctx, name, roles.Role(name.Role), w, false)
 	// Where queue managers have just been started the channel that leads to it may not be up yet.
 	for end := time.Now().Add(authorityWait); (transfer.KindOf(err) == transfer.KindUnreachable || transfer.KindOf(err) == transfer.KindTimeout) && time.Now().Before(end); {
 		select {
@@ -114,13 +114,13 @@ func EnrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 		case <-ctx.Done():
 			return nil, err
 		}
-		g, err = desk.Enrol(ctx, name, roles.Role(name.Role), w, false)
+		g, err = enroller.Enrol(ctx, name, roles.Role(name.Role), w, false)
 	}
 	for k := transfer.KindOf(err); k == transfer.KindConflict || k == transfer.KindBusy; k = transfer.KindOf(err) {
 		if err := CheckNotRunning(ctx, conn, name); err != nil {
 			return nil, err
 		}
-		if g, err = desk.Enrol(ctx, name, roles.Role(name.Role), w, true); transfer.KindOf(err) == transfer.KindBusy {
+		if g, err = enroller.Enrol(ctx, name, roles.Role(name.Role), w, true); transfer.KindOf(err) == transfer.KindBusy {
 			select {
 			case <-time.After(AlivePause):
 			case <-ctx.Done():

@@ -32,7 +32,7 @@ type remoteAuthority struct {
 	dir   string            // of `ferry up`
 	store *identities.Store // of the OS user; nil: there is no state directory
 	qm    *identity.Identity
-	held  *trust.Holder // of rules documents
+	held  *trust.State // of rules documents
 	tasks sync.WaitGroup
 
 	server *server.Server
@@ -126,7 +126,7 @@ func (a *remoteAuthority) openNote(path string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	a.held, err = trust.NewHolder(a.qm.Trust(), a.qm.Name().Network, trust.Rules, kept)
+	a.held, err = trust.NewState(a.qm.Trust(), a.qm.Name().Network, trust.Rules, kept)
 	return err
 }
 

@@ -17,15 +17,15 @@ func onHost(t *testing.T) *localtest.Place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside := func(p, name string) string { return filepath.Join(filepath.Dir(p), name) }
+	sidecar := func(p, name string) string { return filepath.Join(filepath.Dir(p), name) }
 	return &localtest.Place{
 		Disk: disk.RealDisk(), Dir: dir,
 		MkdirAll:  func(p string) error { return os.MkdirAll(p, 0o755) },
 		WriteFile: func(p string, content []byte) error { return os.WriteFile(p, content, 0o644) },
 		ReadFile:  os.ReadFile,
 		Remove:    os.RemoveAll,
-		Move:      func(p, name string) error { return os.Rename(p, beside(p, name)) },
-		Hardlink:  func(p, name string) error { return os.Link(p, beside(p, name)) },
+		Move:      func(p, name string) error { return os.Rename(p, sidecar(p, name)) },
+		Hardlink:  func(p, name string) error { return os.Link(p, sidecar(p, name)) },
 		Symlink:   os.Symlink,
 		Chmod:     func(p string, mode uint32) error { return os.Chmod(p, os.FileMode(mode)) },
 		Names: func(dir string) (names []string) {

@@ -214,7 +214,7 @@ func TestDeleteSourceEveryCallFails(t *testing.T) {
 }
 
 // The sidecar of a source is removed with it, durably, and only after the source is gone.
-func TestDropBeside(t *testing.T) {
+func TestDropSidecar(t *testing.T) {
 	fault := disktest.NewFault(0, nil)
 	f, dir := newFS(t, fault)
 	beside := record.SidecarName("x")

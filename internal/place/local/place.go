@@ -82,8 +82,8 @@ func (l Local) Names(dir transfer.Path, prefix string, most int) ([]walk.Name, e
 	return l.find.Names(l.may, dir, prefix, most)
 }
 
-// Aside returns the name that a source has while it is being deleted.
-func (l Local) Aside(id transfer.ID, item uint64) string { return l.source.Aside(id, item) }
+// AsideName returns the name that a source has while it is being deleted.
+func (l Local) AsideName(id transfer.ID, item uint64) string { return l.source.AsideName(id, item) }
 
 // Delete is Access.Delete with the rights of the user.
 func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again bool) error {

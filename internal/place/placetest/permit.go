@@ -30,8 +30,8 @@ func testMayRead(t *testing.T, p *Fixture) {
 	defer files.Close()
 	f, err := files.Open(p.at("open/a"), false)
 	must(t, err)
-	if lies := f.Facts().RealPath; !strings.HasSuffix(lies, "/open/a") {
-		t.Errorf("an open file lies at %q", lies)
+	if realPath := f.Facts().RealPath; !strings.HasSuffix(realPath, "/open/a") {
+		t.Errorf("an open file lies at %q", realPath)
 	}
 	f.Close()
 	_, err = files.Open(p.at("closed/b"), false)
@@ -52,10 +52,10 @@ func testMayRead(t *testing.T, p *Fixture) {
 	v := f.Facts().Version
 	f.Close()
 	files.Close()
-	wantKind(t, d.Delete(p.at("open/a"), v, d.Aside(testID, 1), false), transfer.KindDenied)
+	wantKind(t, d.Delete(p.at("open/a"), v, d.AsideName(testID, 1), false), transfer.KindDenied)
 	p.shows(t, "open/a", "1")
 	d = p.Source.For(transfer.Files, only("/open", transfer.AuthDeleteSource)).(place.Deleter)
-	must(t, d.Delete(p.at("open/a"), v, d.Aside(testID, 1), false))
+	must(t, d.Delete(p.at("open/a"), v, d.AsideName(testID, 1), false))
 	if names := p.visible(); len(names) != 1 {
 		t.Errorf("there are %q", names)
 	}

@@ -143,7 +143,7 @@ func testDelete(t *testing.T, p *Fixture) {
 	was := f.Facts().Version
 	must(t, f.Close())
 	p.put(t, "x", "other content")
-	aside := d.Aside(testID, 1)
+	aside := d.AsideName(testID, 1)
 	wantKind(t, d.Delete(p.at("x"), was, aside, false), transfer.KindChanging)
 	p.shows(t, "x", "other content")
 	f = p.open(t, "x")

@@ -504,8 +504,8 @@ func readVersion(v transfer.Version) (p Picked, err error) {
 // MayDelete allows the removal of messages from any queue.
 func (s *Source) MayDelete(*place.WalkRequest) error { return nil }
 
-// Aside returns an unused name: messages are removed from their queue in one step.
-func (s *Source) Aside(id transfer.ID, item uint64) string { return fmt.Sprintf("%s/%d", id, item) }
+// AsideName returns an unused name: messages are removed from their queue in one step.
+func (s *Source) AsideName(id transfer.ID, item uint64) string { return fmt.Sprintf("%s/%d", id, item) }
 
 // Delete removes the sent messages from the queue, if all of them are there. If an earlier call may have removed them,
 // they may also be missing.

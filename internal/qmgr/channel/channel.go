@@ -130,9 +130,9 @@ type Channels struct {
 	Token    string                  // of the queue manager
 	Registry *registrations.Registry // has the identities behind each channel
 	gate     *gate.Gate
-	listen   net.Listener         // of the gate, which closes it
-	key      nkeys.KeyPair        // signs for the gate and the ways
-	ways     map[string]*gate.Way // by channel
+	listen   net.Listener                  // of the gate, which closes it
+	key      nkeys.KeyPair                 // signs for the gate and the ways
+	ways     map[string]*gate.ChannelProxy // by channel
 
 	Up chan struct{} // has one when a channel comes up
 
@@ -162,25 +162,25 @@ type channelStore struct {
 
 // A Config describes the queue manager that has channels.
 type Config struct {
-	Name      string
-	Dir       string
-	Channels  []Channel                // beside those that were defined before
-	Listen    string                   // HOST:PORT for the channels of other queue managers; "": none come in
-	Alone     bool                     // the queue manager serves its own process only
-	Identity  *identity.Identity       // nil: the network has none
-	Account   string                   // that has the queues
-	Strangers int                      // connections that may wait for their identity at once
-	Admission func() *claims.Admission // the present claims of the network
-	Registry  *registrations.Registry
-	Ending    <-chan struct{} // closed when the queue manager ends
-	Log       *slog.Logger
+	Name            string
+	Dir             string
+	Channels        []Channel                // beside those that were defined before
+	Listen          string                   // HOST:PORT for the channels of other queue managers; "": none come in
+	Alone           bool                     // the queue manager serves its own process only
+	Identity        *identity.Identity       // nil: the network has none
+	Account         string                   // that has the queues
+	Unauthenticated int                      // connections that may wait for their identity at once
+	Admission       func() *claims.Admission // the present claims of the network
+	Registry        *registrations.Registry
+	Ending          <-chan struct{} // closed when the queue manager ends
+	Log             *slog.Logger
 	// Waiting returns the number of messages that wait for a queue manager, by its name.
 	Waiting func(peer string) int
 }
 
 // OpenAll reads the channels of earlier runs, and adds those of the present configuration.
 func OpenAll(cfg Config) (*Channels, error) {
-	c := &Channels{cfg: cfg, Token: transfer.Token(cfg.Name), Registry: cfg.Registry, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
+	c := &Channels{cfg: cfg, Token: transfer.Token(cfg.Name), Registry: cfg.Registry, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.ChannelProxy{},
 		Up: make(chan struct{}, 1), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -287,7 +287,7 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 			continue
 		}
 		a := c.cfg.Admission()
-		r.Proxy.URL, r.Proxy.Username, r.Proxy.Password = c.ways[ch.Name].Proxy()
+		r.Proxy.URL, r.Proxy.Username, r.Proxy.Password = c.ways[ch.Name].Login()
 		r.Proxy.Timeout = channelDial + channelGreet
 		data := r
 		// In files, as a server that was told of a function once takes no other settings any more.

@@ -23,8 +23,8 @@ import (
 )
 
 // In a network with identities the library's leafnodes see loopback alone. The gate takes the connections of other queue
-// managers and hands them to the library's listener there. The library dials through a gate.Way for each channel. The gate and the
-// ways shake hands, and filter the messages of the other end by its passage. Each end of a channel filters the other end.
+// managers and hands them to the library's listener there. The library dials through a gate.ChannelProxy for each channel. The gate and the
+// ways shake hands, and filter the messages of the other end by its PeerFilter. Each end of a channel filters the other end.
 
 // openWays has the library's leafnodes come through the gate and the ways alone.
 func (c *Channels) openWays(opts *server.Options) error {
@@ -41,9 +41,9 @@ func (c *Channels) openWays(opts *server.Options) error {
 	}
 	opts.Proxies = &server.ProxiesConfig{Trusted: []*server.ProxyConfig{{Key: public}}}
 	for _, ch := range c.all {
-		w, err := gate.OpenWay(gate.WayConfig{Channel: ch.Name, Log: c.cfg.Log, Linked: c.Registry.Linked,
-			Dial:    func(ctx context.Context, address string) (net.Conn, string, error) { return c.dial(ctx, &ch, address) },
-			Passage: func(peer string) gate.Passage { return registrations.NewPassage(c.Registry, peer) }})
+		w, err := gate.OpenChannelProxy(gate.ChannelProxyConfig{Channel: ch.Name, Log: c.cfg.Log, Linked: c.Registry.Linked,
+			Dial:       func(ctx context.Context, address string) (net.Conn, string, error) { return c.dial(ctx, &ch, address) },
+			PeerFilter: func(peer string) gate.PeerFilter { return registrations.NewPeerFilter(c.Registry, peer) }})
 		if err != nil {
 			return transfer.Errorf(transfer.KindNoManager, "the channels of queue manager %s cannot be opened: %w", c.cfg.Name, err)
 		}
@@ -79,7 +79,7 @@ func (c *Channels) Open() error {
 	self, at := c.cfg.Identity, net.JoinHostPort("127.0.0.1", strconv.Itoa(v.LeafNode.Port))
 	shake := self.Server(identity.OneOf(self.Name().Network, identity.Manager))
 	shake.NextProtos = []string{protocolPacked}
-	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.cfg.Log, Strangers: c.cfg.Strangers, Most: MaxLinks,
+	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.cfg.Log, Unauthenticated: c.cfg.Unauthenticated, Most: MaxLinks,
 		Name: func(state tls.ConnectionState) string {
 			name, err := self.Peer(state)
 			if err != nil {
@@ -90,7 +90,7 @@ func (c *Channels) Open() error {
 		Dial: func() (net.Conn, error) {
 			conn, err := net.DialTimeout("tcp", at, channelDial)
 			if err == nil {
-				gate.Shallow(conn)
+				gate.LimitBuffers(conn)
 			}
 			return conn, err
 		},
@@ -106,7 +106,7 @@ func (c *Channels) Open() error {
 			if err == nil && roles.Role(shown.Role) != roles.Channel {
 				err = transfer.Errorf(transfer.KindDenied, "%s shows a JWT that is not for channels", name)
 			}
-			return gate.Caller{Token: name.Name, Role: shown.Role, Passage: registrations.NewPassage(c.Registry, name.Name)}, err
+			return gate.Caller{Token: name.Name, Role: shown.Role, PeerFilter: registrations.NewPeerFilter(c.Registry, name.Name)}, err
 		},
 		Peers: &gate.Peers{Over: packed, Linked: c.Registry.Linked, Sign: func(nonce string) string {
 			sig, err := c.key.Sign([]byte(nonce))
@@ -183,7 +183,7 @@ func packed(c *tcp.Whole) net.Conn {
 	return compress.Conn(c)
 }
 
-// way returns the address of the gate.Way of a channel; "" if the library dials itself.
+// way returns the address of the gate.ChannelProxy of a channel; "" if the library dials itself.
 func (c *Channels) way(channel string) string {
 	if w := c.ways[channel]; w != nil {
 		return w.Addr()

@@ -68,7 +68,7 @@ func (n *notes) put(address, text string) {
 
 // of returns the newest note about a channel; empty if there is none.
 //
-// way is the address of the gate.Way of the channel; "" if the library dials itself.
+// way is the address of the gate.ChannelProxy of the channel; "" if the library dials itself.
 func (n *notes) of(c *Channel, way string) string {
 	urls, err := c.urls()
 	if err != nil {

@@ -52,7 +52,7 @@ type claimsNote struct {
 // Attend has a member hear the others. own is the connection of the queue manager to itself.
 func (m *Member) Attend(own *own.Conn) error {
 	m.own = own
-	err := own.Subscribe(helloSubject, "", m.Heard)
+	err := own.Subscribe(helloSubject, "", m.TakeHello)
 	err2 := own.Subscribe(claimsSubject, "", m.admitted)
 	err3 := own.Subscribe(figureSubject, "", func(msg *nats.Msg) {
 		if data, err := json.Marshal(FiguresOf(m.Store, m.hostURL(), m)); err == nil && msg.Reply != "" && string(msg.Data) == m.Cluster.Name {
@@ -82,9 +82,9 @@ func (m *Member) hello() {
 	m.publish(helloSubject, h)
 }
 
-// Heard takes the hello of another member. A member with older claims than this one was away when the authority
+// TakeHello takes the hello of another member. A member with older claims than this one was away when the authority
 // published the newer ones. It receives them then.
-func (m *Member) Heard(msg *nats.Msg) {
+func (m *Member) TakeHello(msg *nats.Msg) {
 	var h hello
 	if len(msg.Data) > maxHello {
 		return
@@ -99,13 +99,13 @@ func (m *Member) Heard(msg *nats.Msg) {
 	m.mu.Unlock()
 	m.gone(h.Removed...)
 	if h.Number < m.Number() {
-		m.Tell()
+		m.PublishClaims()
 	}
 }
 
-// Tell publishes the claims to the other members. Several members may find at once that one has been away. A claim that
-// comes twice does no harm.
-func (m *Member) Tell() {
+// PublishClaims publishes the claims to the other members. Several members may find at once that one has been away. A
+// claim that comes twice does no harm.
+func (m *Member) PublishClaims() {
 	m.mu.Lock()
 	again := time.Since(m.told) < claimsPause
 	if !again {

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	memberFile = "cluster.json" // beside the library's own store
-	aloneDir   = "alone"        // the store of a queue manager from before it became a member
+	memberFile    = "cluster.json" // beside the library's own store
+	standaloneDir = "alone"        // the store of a queue manager from before it became a member
 
 	memberLook = 500 * time.Millisecond // between two looks at the others
 	raiseEvery = 2 * time.Second        // between two attempts to raise the number of replicas
@@ -139,9 +139,9 @@ func writeNote(s *storage.Store, n memberNote) error {
 	return keyfile.Replace(notePath(s), data)
 }
 
-// Alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the cluster's
-// common state. Alone it would change that part, and could not come back.
-func Alone(s *storage.Store) error {
+// CheckNotMember refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the
+// cluster's common state. CheckNotMember it would change that part, and could not come back.
+func CheckNotMember(s *storage.Store) error {
 	n, err := readNote(s)
 	if err != nil || n.Cluster == "" {
 		return err
@@ -170,7 +170,7 @@ func Join(cfg Config) (*Member, error) {
 	switch {
 	case n.Cluster == "":
 		n = memberNote{Cluster: c.Name, Name: s.Cfg.Name, Account: s.AccountName, Members: []string{s.Cfg.Name}}
-		if err := putAlone(s); err != nil {
+		if err := moveStandaloneStore(s); err != nil {
 			return nil, err
 		}
 		if err := writeNote(s, n); err != nil {
@@ -188,13 +188,13 @@ func Join(cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// putAlone puts aside the store from before there was a cluster. It is the last step but one of becoming a member, and
-// may be interrupted.
-func putAlone(s *storage.Store) error {
+// moveStandaloneStore puts aside the store from before there was a cluster. It is the last step but one of becoming a
+// member, and may be interrupted.
+func moveStandaloneStore(s *storage.Store) error {
 	if err := s.TakeOver(); err != nil {
 		return err
 	}
-	store, aside := filepath.Join(s.Cfg.Dir, server.JetStreamStoreDir), filepath.Join(s.Cfg.Dir, aloneDir)
+	store, aside := filepath.Join(s.Cfg.Dir, server.JetStreamStoreDir), filepath.Join(s.Cfg.Dir, standaloneDir)
 	if _, err := os.Lstat(store); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -216,7 +216,7 @@ func putAlone(s *storage.Store) error {
 // claim their names again.
 func (m *Member) handOver(ctx context.Context, opts *server.Options) error {
 	s := m.Store
-	dir := filepath.Join(s.Cfg.Dir, aloneDir)
+	dir := filepath.Join(s.Cfg.Dir, standaloneDir)
 	if _, err := os.Lstat(filepath.Join(dir, server.JetStreamStoreDir)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -280,9 +280,9 @@ func (m *Member) Watch() {
 	}
 }
 
-// Tend makes the missing queues and keeps their number of replicas at the number of members, until the server ends. It
-// also hands over the messages that were stored before there was a cluster.
-func (m *Member) Tend(opts *server.Options) {
+// MaintainQueues makes the missing queues and keeps their number of replicas at the number of members, until the server
+// ends. It also hands over the messages that were stored before there was a cluster.
+func (m *Member) MaintainQueues(opts *server.Options) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	go func() { <-m.Store.Ending; end() }()

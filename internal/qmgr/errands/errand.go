@@ -48,22 +48,22 @@ type Errand struct {
 type op string
 
 const (
-	OpEnsure         op = "ensure"
-	OpDurable        op = "durable"
-	OpReaderPosition op = "standing"
-	OpForget         op = "forget"
-	OpOwner          op = "owner"
-	OpSetOwner       op = "set-owner"
-	OpStrangers      op = "strangers"
-	OpPurge          op = "purge"
-	OpStore          op = "store"
-	OpClear          op = "clear" // store with streams.StoreClear, for each of Tokens
-	OpQueue          op = "queue"
-	OpAdmit          op = "admit"   // not of streams.Admin: Server.Admit
-	OpMembers        op = "members" // not of streams.Admin: Server.Members
-	OpRemove         op = "remove"  // not of streams.Admin: cluster.Member.Remove
-	OpNotice         op = "notice"  // not of streams.Admin: Server.noticed
-	OpRegister       op = "place"   // not of streams.Admin: Forwarder.Register
+	OpEnsure              op = "ensure"
+	OpDurable             op = "durable"
+	OpReaderPosition      op = "standing"
+	OpForget              op = "forget"
+	OpOwner               op = "owner"
+	OpSetOwner            op = "set-owner"
+	OpAgentsWithoutReader op = "strangers"
+	OpPurge               op = "purge"
+	OpStore               op = "store"
+	OpClear               op = "clear" // store with streams.StoreClear, for each of Tokens
+	OpQueue               op = "queue"
+	OpAdmit               op = "admit"   // not of streams.Admin: Server.Admit
+	OpMembers             op = "members" // not of streams.Admin: Server.Members
+	OpRemove              op = "remove"  // not of streams.Admin: cluster.Member.Remove
+	OpNotice              op = "notice"  // not of streams.Admin: Server.noticed
+	OpRegister            op = "place"   // not of streams.Admin: Forwarder.Register
 )
 
 // An Result is the result of an errand.
@@ -83,10 +83,10 @@ type Result struct {
 }
 
 const (
-	maxErrand     = 128 << 10 // bytes: an owner in base64, or names of strangers
-	maxAdmit      = 1 << 20   // bytes of an errand of the authority: the list of revocations
-	MaxStrangers  = 500       // named at once; the others the next time
-	minErrandIdle = time.Minute
+	maxErrand              = 128 << 10 // bytes: an owner in base64, or tokens of agents
+	maxAdmit               = 1 << 20   // bytes of an errand of the authority: the list of revocations
+	MaxAgentsWithoutReader = 500       // named at once; the others the next time
+	minErrandIdle          = time.Minute
 )
 
 // A QueueNamed is the queue of one of Ferry's durables.
@@ -122,7 +122,7 @@ func (e *Errand) Allowed(asker string) bool {
 		return agent
 	case OpStore: // each member may withdraw its own messages
 		return agent || e.Store != nil && e.Store.Do == streams.StoreClear
-	case OpStrangers, OpPurge, OpNotice:
+	case OpAgentsWithoutReader, OpPurge, OpNotice:
 		return asker == wire.Coordination
 	case OpClear:
 		return asker == wire.Coordination || asker == wire.Authority

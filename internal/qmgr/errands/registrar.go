@@ -296,7 +296,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 		s, err = r.Store(ctx, asker, *e.Store)
 		res.Store = &s
 	case OpClear:
-		err = r.clear(ctx, e.Tokens[:min(len(e.Tokens), MaxStrangers)])
+		err = r.clear(ctx, e.Tokens[:min(len(e.Tokens), MaxAgentsWithoutReader)])
 	case OpQueue:
 		var q streams.QueueResult
 		e.Queue.Behind = behind
@@ -312,9 +312,9 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 		}
 		q, err = r.Admin.Queue(ctx, asker, *e.Queue, nil)
 		res.Queue = &q
-	case OpStrangers:
-		res.Tokens, err = r.Admin.Strangers(ctx)
-		res.Tokens = res.Tokens[:min(len(res.Tokens), MaxStrangers)]
+	case OpAgentsWithoutReader:
+		res.Tokens, err = r.Admin.AgentsWithoutReader(ctx)
+		res.Tokens = res.Tokens[:min(len(res.Tokens), MaxAgentsWithoutReader)]
 	case OpAdmit:
 		if e.Claims == nil || r.Admit == nil {
 			return res, transfer.Errorf(transfer.KindUsage, "the queue manager takes no list of admitted identities by message")
@@ -336,7 +336,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 			r.Notice(Shortened(e.Text, MaxDegraded))
 		}
 	case OpPurge:
-		res.Gone, err = r.Admin.Purge(ctx, e.Tokens[:min(len(e.Tokens), MaxStrangers)])
+		res.Gone, err = r.Admin.Purge(ctx, e.Tokens[:min(len(e.Tokens), MaxAgentsWithoutReader)])
 	}
 	return res, err
 }

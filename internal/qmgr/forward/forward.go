@@ -112,11 +112,11 @@ func Start(cfg Config) (*Forwarder, error) {
 		due: map[string]int{}, waits: map[string]int{}, Blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.Announcer = newAnnouncer(f)
-	desk := newRequestServer(f)
+	requests := newRequestServer(f)
 	hears := map[string]nats.MsgHandler{
 		wire.AllManagers:                      f.Announcer.Announced,
-		wire.AllForwarded(f.self):             desk.enqueue,
-		wire.AllForwarded(cfg.Channels.Token): desk.enqueue,
+		wire.AllForwarded(f.self):             requests.enqueue,
+		wire.AllForwarded(cfg.Channels.Token): requests.enqueue,
 		"ferry.command.*.*":                   f.stored,
 		"ferry.control.*.*":                   f.stored,
 	}
@@ -146,7 +146,7 @@ func Start(cfg Config) (*Forwarder, error) {
 		}
 	}
 	f.tasks.Go(f.run)
-	f.tasks.Go(desk.run)
+	f.tasks.Go(requests.run)
 	if cfg.Identity != nil {
 		f.tasks.Go(f.publishRegistrations)
 	}

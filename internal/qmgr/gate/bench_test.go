@@ -29,7 +29,7 @@ func BenchmarkFilter(b *testing.B) {
 }
 
 func benchFilter(in *bufio.Reader, out *bufio.Writer) *filter {
-	return &filter{in: in, out: out, publish: func(Caller, Message) (time.Duration, *Instead) { return 0, nil }, admit: func(string) (Caller, error) {
+	return &filter{in: in, out: out, publish: func(Caller, Message) (time.Duration, *Replacement) { return 0, nil }, admit: func(string) (Caller, error) {
 		return Caller{Token: "ALPHA", Role: "agent", Replies: "ferry.inbox.ALPHA."}, nil
 	}}
 }

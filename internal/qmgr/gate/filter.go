@@ -50,7 +50,7 @@ type filter struct {
 	admit    func(jwt string) (Caller, error)
 	admitted bool
 	caller   Caller
-	publish  func(Caller, Message) (time.Duration, *Instead) // Config.Publish
+	publish  func(Caller, Message) (time.Duration, *Replacement) // Config.Publish
 	pause    func(time.Duration)
 }
 
@@ -204,14 +204,14 @@ func (f *filter) message(op string, args []string, sizes int) error {
 }
 
 // decide returns the message that is published instead of m; nil for m itself. It returns when that one is due.
-func (f *filter) decide(m Message) (*Instead, error) {
+func (f *filter) decide(m Message) (*Replacement, error) {
 	switch {
 	case m.Reply != "" && !f.mayReply(m.Reply):
-		return &Instead{Subject: RefusedReply + m.Reply}, nil
+		return &Replacement{Subject: RefusedReply + m.Reply}, nil
 	case f.caller.Replies != "" && !literal(m.Subject): // a subject of the server's interface ends with a filter
-		return &Instead{Subject: RefusedSubject}, nil
+		return &Replacement{Subject: RefusedSubject}, nil
 	case f.caller.Publish != nil && !f.caller.Publish(m.Subject):
-		return &Instead{Subject: RefusedTicket}, nil
+		return &Replacement{Subject: RefusedTicket}, nil
 	case f.publish == nil:
 		return nil, nil
 	}

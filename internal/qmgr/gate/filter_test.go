@@ -18,12 +18,12 @@ const hello = `CONNECT {"jwt":"j","sig":"s","name":"n","lang":"go","version":"1"
 func passed(said string) (string, error) {
 	var out bytes.Buffer
 	f := &filter{in: bufio.NewReaderSize(strings.NewReader(said), inBuffer), out: bufio.NewWriter(&out),
-		publish: func(_ Caller, m Message) (time.Duration, *Instead) {
+		publish: func(_ Caller, m Message) (time.Duration, *Replacement) {
 			switch {
 			case len(m.Subject) > 30:
-				return 0, &Instead{Subject: RefusedSize}
+				return 0, &Replacement{Subject: RefusedSize}
 			case m.Subject == "kept.back":
-				return 0, &Instead{"ferry.ask.qmgr.ALPHA", m.Reply, []byte("no")}
+				return 0, &Replacement{"ferry.ask.qmgr.ALPHA", m.Reply, []byte("no")}
 			case m.Subject == "later":
 				return time.Hour, nil
 			}

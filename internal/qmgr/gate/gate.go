@@ -42,9 +42,9 @@ const (
 	RefusedTicket  = Refused + "ticket" // also for a subscription: the ticket of the client is for another peer or transfer
 )
 
-// An Instead is published in the place of a message that is kept back. The server handles it as it would the message:
+// A Replacement is published in the place of a message that is kept back. The server handles it as it would the message:
 // after all earlier commands of the client, such as a subscription to its answers.
-type Instead struct {
+type Replacement struct {
 	Subject string // a subject of refusals, or one that the client may use
 	Reply   string
 	Body    []byte
@@ -54,13 +54,13 @@ type Instead struct {
 const GreetTime = 10 * time.Second
 
 const (
-	strangers   = 1024                   // connections without a proved identity, where Config has no limit
-	writeTime   = time.Minute            // to write the data of one read to a client, at most maxBuffer bytes
-	inBuffer    = 2 * maxLine            // bytes of the client that the filter has not read
-	outBuffer   = 16 << 10               // bytes that it has passed on and the server has not read
-	minBuffer   = 1 << 10                // bytes on their way from the server to a client,
-	maxBuffer   = 64 << 10               // and at most
-	acceptPause = 100 * time.Millisecond // where no connection can be accepted
+	maxUnauthenticated = 1024                   // connections without a proved identity, where Config has no limit
+	writeTime          = time.Minute            // to write the data of one read to a client, at most maxBuffer bytes
+	inBuffer           = 2 * maxLine            // bytes of the client that the filter has not read
+	outBuffer          = 16 << 10               // bytes that it has passed on and the server has not read
+	minBuffer          = 1 << 10                // bytes on their way from the server to a client,
+	maxBuffer          = 64 << 10               // and at most
+	acceptPause        = 100 * time.Millisecond // where no connection can be accepted
 )
 
 // Config is the configuration of a Gate.
@@ -73,13 +73,13 @@ type Config struct {
 	Admit func(s tls.ConnectionState, jwt string) (Caller, error)
 	// Publish decides on a message of an admitted client before its body is passed on. The message is passed on after
 	// wait, or kept back if instead is not nil. nil: the server decides alone.
-	Publish func(from Caller, m Message) (wait time.Duration, instead *Instead)
+	Publish func(from Caller, m Message) (wait time.Duration, instead *Replacement)
 	// Name returns the name of a connection's client. Each name has Most connections at once, and "" any number.
 	Name func(tls.ConnectionState) string
 	Most int
-	// Strangers is the limit of connections without a proved identity; 0: 1,024.
-	Strangers int
-	Log       *slog.Logger
+	// Unauthenticated is the limit of connections without a proved identity; 0: 1,024.
+	Unauthenticated int
+	Log             *slog.Logger
 	// Peers makes the gate one for the channels of other queue managers, and not for clients.
 	Peers *Peers
 }
@@ -101,7 +101,7 @@ type Caller struct {
 	// Publish and Subscribe report whether the client may use a subject. They narrow the rights of its JWT; nil: they do
 	// not.
 	Publish, Subscribe func(subject string) bool
-	Passage            Passage // of a queue manager at the other end of a channel
+	PeerFilter         PeerFilter // of a queue manager at the other end of a channel
 }
 
 // A Gate admits clients until it is closed.
@@ -120,7 +120,7 @@ type Gate struct {
 
 // Open admits clients that connect to a listener. The Gate closes the listener in the end.
 func Open(l net.Listener, cfg Config) *Gate {
-	g := &Gate{cfg: cfg, l: l, door: tcp.NewPendingConns(cmp.Or(cfg.Strangers, strangers)), quiet: quiet.New(cfg.Log, nil), by: map[string]int{}}
+	g := &Gate{cfg: cfg, l: l, door: tcp.NewPendingConns(cmp.Or(cfg.Unauthenticated, maxUnauthenticated)), quiet: quiet.New(cfg.Log, nil), by: map[string]int{}}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	g.tasks.Go(g.accept)
 	return g

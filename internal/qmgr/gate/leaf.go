@@ -16,13 +16,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Anyone is the token on of Passage.Hears for subjects that depend on all identities behind a channel. A Link is slower to look at
-// them again.
+// Anyone is the token on of PeerFilter.Hears for subjects that depend on all identities behind a channel. A Link is
+// slower to look at them again.
 const Anyone = "*"
 
-// A Passage decides for one peer of a channel, another queue manager, which messages the peer may hear and publish here.
-// The methods may be called from any goroutine.
-type Passage interface {
+// A PeerFilter decides for one peer of a channel, another queue manager, which messages the peer may hear and publish
+// here. The methods may be called from any goroutine.
+type PeerFilter interface {
 	// Hears reports whether the peer may hear messages of a subject, which may have wildcards. The answer may change when
 	// Link.Changed is called with the token on, or with "".
 	Hears(subject string) (ok bool, on string)
@@ -42,20 +42,20 @@ type Passage interface {
 const (
 	maxLinkLine   = 64 << 10 // bytes of CONNECT and INFO, which list rights
 	maxLinkHeader = 4 << 10  // bytes of the headers of a message
-	maxLinkBody   = 64 << 10 // bytes of a message that Passage.Read takes
+	maxLinkBody   = 64 << 10 // bytes of a message that PeerFilter.Read takes
 	maxRefused    = 100_000  // subjects that the peer may not hear at present
 	maxWants      = 1 << 19  // subjects that the peer may subscribe; the server takes no more of a connection
 	maxWantBytes  = 64 << 20 // bytes of these subjects
 
-	// A Link asks its Passage again about lookRate subjects a second, and about lookAhead at once. A peer with very
+	// A Link asks its PeerFilter again about lookRate subjects a second, and about lookAhead at once. A peer with very
 	// many subjects, with frequent changes of its identities, hears later.
 	lookRate  = 20_000
 	lookAhead = 1_000_000
 	lookPause = 50 * time.Millisecond // before it looks at the subjects that are left
 )
 
-// A Link passes on to a server the messages of its peer over a connection of a channel, as its Passage allows. It writes
-// every line anew. The protocol is the protocol of leafnodes:
+// A Link passes on to a server the messages of its peer over a connection of a channel, as its PeerFilter allows. It
+// writes every line anew. The protocol is the protocol of leafnodes:
 //
 //	CONNECT {…}                            first, of a peer that dials
 //	INFO {…}                               first, of a peer that accepts; more may follow
@@ -67,18 +67,18 @@ const (
 //	HMSG SUBJECT … HEADER SIZE             likewise; HEADER of the SIZE bytes are headers
 //	PING, PONG, -ERR 'TEXT'
 //
-// A subject that the peer may not hear is kept: a leafnode names each subject once. The subject is passed on when the Passage
-// allows it, and taken back when the Passage does not allow it any more.
+// A subject that the peer may not hear is kept: a leafnode names each subject once. The subject is passed on when the
+// PeerFilter allows it, and taken back when the PeerFilter does not allow it any more.
 type Link struct {
 	in   *bufio.Reader
-	p    Passage
+	p    PeerFilter
 	body filter // passes on the bytes of messages
 
 	mu    sync.Mutex // held for each line and message that is written
 	out   *bufio.Writer
 	wants map[string]*want            // by subject and group
 	room  int                         // bytes of wants
-	on    map[string]map[string]*want // by Passage.Hears's on, then likewise
+	on    map[string]map[string]*want // by PeerFilter.Hears's on, then likewise
 
 	pending sync.Mutex
 	tokens  map[string]bool // of Changed, until the link has looked; "" for all
@@ -104,7 +104,7 @@ type want struct {
 // not hear at present.
 func (l *Link) Refused() (messages uint64, subjects int64) { return l.refused.Load(), l.kept.Load() }
 
-// Changed has the link ask its Passage again about subjects that depend on a token; "" stands for all subjects.
+// Changed has the link ask its PeerFilter again about subjects that depend on a token; "" stands for all subjects.
 func (l *Link) Changed(tokens ...string) {
 	l.pending.Lock()
 	for _, t := range tokens {
@@ -138,7 +138,7 @@ func (l *Link) run(first func(op string, text []byte) (line []byte, err error)) 
 	}
 }
 
-// looking asks the Passage again after each Changed, until the connection has ended.
+// looking asks the PeerFilter again after each Changed, until the connection has ended.
 func (l *Link) looking() {
 	t := time.NewTimer(lookPause)
 	defer t.Stop()
@@ -157,8 +157,8 @@ func (l *Link) looking() {
 	}
 }
 
-// look asks the Passage again about the subjects of Changed; about those on Anyone if all is set. It reports whether some are left
-// for later.
+// look asks the PeerFilter again about the subjects of Changed; about those on Anyone if all is set. It reports whether
+// some are left for later.
 func (l *Link) look(all bool) (left bool) {
 	l.mu.Lock() // until the subjects are judged: no message passes meanwhile
 	defer l.mu.Unlock()
@@ -510,13 +510,13 @@ func (l *Link) accepted(admit func(jwt string) (Caller, error), nonce func(strin
 			return nil, fmt.Errorf("INFO of the server: %w", err)
 		}
 		h.ProxySig = nonce(greeted.Nonce)
-		l.begin(caller.Passage)
+		l.begin(caller.PeerFilter)
 		return json.Marshal(h)
 	}
 }
 
 // dialled reads each INFO of a peer that has accepted a connection.
-func (l *Link) dialled(peer string, p Passage) func(string, []byte) ([]byte, error) {
+func (l *Link) dialled(peer string, p PeerFilter) func(string, []byte) ([]byte, error) {
 	return func(op string, text []byte) ([]byte, error) {
 		if op != "INFO" {
 			return nil, errOrder
@@ -533,7 +533,7 @@ func (l *Link) dialled(peer string, p Passage) func(string, []byte) ([]byte, err
 	}
 }
 
-func (l *Link) begin(p Passage) {
+func (l *Link) begin(p PeerFilter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.p = p

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// rules are a Passage for the subjects with a last token in may.
+// rules are a PeerFilter for the subjects with a last token in may.
 type rules struct{ may map[string]bool }
 
 func (r *rules) Hears(subject string) (bool, string) {
@@ -159,7 +159,7 @@ func TestALinkKeepsWhatThePeerWants(t *testing.T) {
 	}
 }
 
-// From any bytes of a peer the server gets lines of the protocol of leafnodes alone, on subjects that the Passage allows.
+// From any bytes of a peer the server gets lines of the protocol of leafnodes alone, on subjects that the PeerFilter allows.
 func FuzzLink(f *testing.F) {
 	for _, s := range []string{"LS+ x.A\r\n", "LS+ x.B g 1\r\n", "LMSG x.A 2\r\nhi\r\n", "LMSG x.A + r g 2\r\nhi\r\n", "HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", "LMSG place.A 3\r\nnew\r\n", "-ERR 'x'\r\n", "INFO {}\r\n", "LS- x.A\r\n", "LMSG x.B 2\r\nLS+ y.B\r\n"} {
 		f.Add([]byte(s))

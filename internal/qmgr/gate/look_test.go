@@ -11,7 +11,7 @@ import (
 )
 
 // manyWants returns a link with a peer that wants n subjects on Anyone and one on A, and the number of calls of its
-// Passage.
+// PeerFilter.
 func manyWants(t *testing.T, n int) (*Link, *counted) {
 	t.Helper()
 	c := &counted{}
@@ -29,7 +29,7 @@ func manyWants(t *testing.T, n int) (*Link, *counted) {
 	return l, c
 }
 
-// counted is a Passage that counts the calls of Hears. All subjects on A may be heard.
+// counted is a PeerFilter that counts the calls of Hears. All subjects on A may be heard.
 type counted struct {
 	rules
 	asked int

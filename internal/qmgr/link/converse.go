@@ -51,7 +51,7 @@ func (l *Link) Converse(ctx context.Context, q Conversation, take func(answer *n
 	}
 
 	sock := l.Socket.Load()
-	p := newAnswerWait(q.Bytes, sock.Pulse(), time.Now())
+	p := newAnswerWait(q.Bytes, sock.Traffic(), time.Now())
 	var parts errands.AnswerAssembly
 	look := time.NewTicker(QuietLook)
 	defer look.Stop()
@@ -69,12 +69,12 @@ func (l *Link) Converse(ctx context.Context, q Conversation, take func(answer *n
 			if last || err != nil {
 				return err
 			}
-			p.answer(sock.Pulse(), time.Now())
+			p.answer(sock.Traffic(), time.Now())
 		case now := <-look.C:
 			if !l.Up.Load() {
 				return l.Base.Away()
 			}
-			if p.over(sock.Pulse(), now) {
+			if p.over(sock.Traffic(), now) {
 				return nats.ErrTimeout
 			}
 		case <-lost:
@@ -89,21 +89,21 @@ func (l *Link) Converse(ctx context.Context, q Conversation, take func(answer *n
 
 // An answerWait decides when to give up an answer. Any byte on the link is a sign of life.
 type answerWait struct {
-	pulse           Pulse
-	heard, answered time.Time     // when the pulse changed last, and when the last answer came
+	pulse           Traffic
+	heard, answered time.Time     // when the traffic changed last, and when the last answer came
 	slow            time.Duration // that one answer may take on the slowest line
 }
 
 // newAnswerWait returns an answerWait for answers of so many bytes.
-func newAnswerWait(bytes int64, p Pulse, now time.Time) answerWait {
+func newAnswerWait(bytes int64, p Traffic, now time.Time) answerWait {
 	return answerWait{p, now, now, time.Duration(float64(bytes) / slowestLine * float64(time.Second))}
 }
 
 // answer takes in that an answer has come.
-func (p *answerWait) answer(is Pulse, now time.Time) { p.pulse, p.heard, p.answered = is, now, now }
+func (p *answerWait) answer(is Traffic, now time.Time) { p.pulse, p.heard, p.answered = is, now, now }
 
-// over takes the pulse, and reports whether the wait is over.
-func (p *answerWait) over(is Pulse, now time.Time) bool {
+// over takes the traffic, and reports whether the wait is over.
+func (p *answerWait) over(is Traffic, now time.Time) bool {
 	if is != p.pulse {
 		p.pulse, p.heard = is, now
 	}

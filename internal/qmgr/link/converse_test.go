@@ -12,19 +12,19 @@ import (
 func TestPatienceFollowsBytes(t *testing.T) {
 	began := time.Unix(1000, 0)
 	now := began
-	slow := newAnswerWait(streams.MaxStoredMessage, Pulse{}, now)
+	slow := newAnswerWait(streams.MaxStoredMessage, Traffic{}, now)
 	for k := range 40 { // a byte every second, of a message that needs 33 s
-		if now = now.Add(time.Second); slow.over(Pulse{In: int64(k + 1)}, now) {
+		if now = now.Add(time.Second); slow.over(Traffic{In: int64(k + 1)}, now) {
 			t.Fatalf("the answer is given up after %s, and bytes come", now.Sub(began))
 		}
 	}
-	slow.answer(Pulse{In: 41}, now)
-	if slow.over(Pulse{In: 41}, now.Add(quietMost)) || !slow.over(Pulse{In: 41}, now.Add(quietMost+1)) {
+	slow.answer(Traffic{In: 41}, now)
+	if slow.over(Traffic{In: 41}, now.Add(quietMost)) || !slow.over(Traffic{In: 41}, now.Add(quietMost+1)) {
 		t.Errorf("silence does not end the patience after %s", quietMost)
 	}
 
-	other, end := newAnswerWait(4096, Pulse{}, began), time.Duration(0)
-	for k := 1; !other.over(Pulse{In: int64(k)}, began.Add(end)); k++ { // bytes come, and no answer
+	other, end := newAnswerWait(4096, Traffic{}, began), time.Duration(0)
+	for k := 1; !other.over(Traffic{In: int64(k)}, began.Add(end)); k++ { // bytes come, and no answer
 		end += 100 * time.Millisecond
 	}
 	if end < quietMost || end > quietMost+time.Second {

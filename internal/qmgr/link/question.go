@@ -130,11 +130,11 @@ func (s *Socket) Moving(ctx context.Context, limit time.Duration) (context.Conte
 
 // A trafficCount is a count that changes when bytes come, or when the other host has acknowledged some.
 type trafficCount struct {
-	Pulse
+	Traffic
 	acked uint64
 }
 
 func (s *Socket) movement() trafficCount {
 	acked, _ := tcp.Acked(s.Conn)
-	return trafficCount{s.Pulse(), acked}
+	return trafficCount{s.Traffic(), acked}
 }

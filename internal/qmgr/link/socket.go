@@ -88,8 +88,8 @@ func (s *Socket) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// A Pulse is proof of life: it changes when bytes of the peer have come, or when the peer has taken bytes that had
+// A Traffic is proof of life: it changes when bytes of the peer have come, or when the peer has taken bytes that had
 // filled the send buffer. Bytes that merely vanish into the buffer prove nothing.
-type Pulse struct{ In, Held int64 }
+type Traffic struct{ In, Held int64 }
 
-func (s *Socket) Pulse() Pulse { return Pulse{s.In.Load(), s.held.Load()} }
+func (s *Socket) Traffic() Traffic { return Traffic{s.In.Load(), s.held.Load()} }

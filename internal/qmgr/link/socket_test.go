@@ -25,11 +25,11 @@ func TestThinLine(t *testing.T) {
 				}
 			}
 		})
-		before := s.Pulse()
+		before := s.Traffic()
 		if n, err := s.Write(make([]byte, 1000)); n != 1000 || err != nil {
 			t.Errorf("wrote %d, %v", n, err)
 		}
-		if s.Pulse() == before {
+		if s.Traffic() == before {
 			t.Error("a write that had to wait is no sign of life")
 		}
 		near.Close()
@@ -43,14 +43,14 @@ func TestQuickWriteIsNoPulse(t *testing.T) {
 		near, far := net.Pipe()
 		s := &Socket{Conn: near}
 		go io.Copy(io.Discard, far)
-		before := s.Pulse()
+		before := s.Traffic()
 		s.Write(make([]byte, 1000))
-		if s.Pulse() != before {
+		if s.Traffic() != before {
 			t.Error("a write alone changed the pulse")
 		}
 		go far.Write([]byte("PONG\r\n"))
-		if n, err := s.Read(make([]byte, 10)); n != 6 || err != nil || s.Pulse() == before {
-			t.Errorf("read %d, %v; the pulse is %v, was %v", n, err, s.Pulse(), before)
+		if n, err := s.Read(make([]byte, 10)); n != 6 || err != nil || s.Traffic() == before {
+			t.Errorf("read %d, %v; the pulse is %v, was %v", n, err, s.Traffic(), before)
 		}
 		near.Close()
 	})

@@ -11,7 +11,7 @@ import (
 // Alive reports whether there is a reason to leave the link's socket alone: it
 // answers, something moves on it, or it is being replaced already.
 func (l *Link) Alive(sock *Socket, timeout time.Duration) bool {
-	before := sock.Pulse()
+	before := sock.Traffic()
 	acked, _ := tcp.Acked(sock.Conn)
 	ctx, cancel := context.WithTimeout(l.Base.Ctx, timeout)
 	defer cancel()
@@ -23,7 +23,7 @@ func (l *Link) Alive(sock *Socket, timeout time.Duration) bool {
 	if now, more := tcp.Acked(sock.Conn); more && now > acked {
 		return true
 	}
-	return !l.Up.Load() || l.Socket.Load() != sock || sock.Pulse() != before
+	return !l.Up.Load() || l.Socket.Load() != sock || sock.Traffic() != before
 }
 
 // A trip measures round trips to the queue manager. The zero value is ready.

@@ -71,7 +71,7 @@ type Registry struct {
 	kept            map[string]int64                     // by token, the times of the proofs in the file
 	names           map[string]string                    // by token, the names of queue managers
 	fresh           map[string]*rate.Limiter             // by the token of a peer, of registrations to check
-	paces           map[string]*peerPaces                // likewise, of other messages
+	limits          map[string]*peerLimits               // likewise, of other messages
 	streams         map[string]string                    // by transfer.AgentName.StreamUser of a user's pipes, the user's token
 	list            []listed                             // in the order of their keys; nil: to be made
 	listMade        time.Time
@@ -134,7 +134,7 @@ type Config struct {
 
 func New(cfg Config) *Registry {
 	p := &Registry{Identity: cfg.Identity, Self: transfer.Token(cfg.Name), domain: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), admission: cfg.Admission, path: filepath.Join(cfg.Dir, proofsFile),
-		All: map[string]*identityRegistrations{}, Managers: map[string]*managerRegistrations{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, ChannelsChanged: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, paces: map[string]*peerPaces{}, streams: map[string]string{},
+		All: map[string]*identityRegistrations{}, Managers: map[string]*managerRegistrations{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, ChannelsChanged: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, limits: map[string]*peerLimits{}, streams: map[string]string{},
 		names: map[string]string{transfer.Token(cfg.Name): cfg.Name}}
 	p.isOtherMember = func(token string) bool {
 		return cfg.OtherMembers != nil && slices.ContainsFunc(cfg.OtherMembers(), func(name string) bool { return transfer.Token(name) == token })
@@ -334,13 +334,13 @@ func (p *Registry) signer(token string) string {
 }
 
 // limitsOf bound the registrations of a peer that are checked, and its other messages, over all its connections.
-func (p *Registry) limitsOf(peer string) (*rate.Limiter, *peerPaces) {
+func (p *Registry) limitsOf(peer string) (*rate.Limiter, *peerLimits) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	if p.fresh[peer] == nil {
-		p.fresh[peer], p.paces[peer] = rate.NewLimiter(checksASecond, checksAtOnce), newPeerPaces()
+		p.fresh[peer], p.limits[peer] = rate.NewLimiter(checksASecond, checksAtOnce), newPeerLimits()
 	}
-	return p.fresh[peer], p.paces[peer]
+	return p.fresh[peer], p.limits[peer]
 }
 
 // untilOf returns the end of a registration that has come now.

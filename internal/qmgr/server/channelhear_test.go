@@ -152,7 +152,7 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 }
 
 // A registration counts if its identity has signed it. The later one of two registrations of an identity counts.
-func TestPlacesAreSigned(t *testing.T) {
+func TestRegistrationsAreSigned(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
@@ -275,7 +275,7 @@ func TestPlacesAreSigned(t *testing.T) {
 }
 
 // The registrations of a revoked certificate end, and those of a later certificate of the identity do not, whichever came last.
-func TestARevocationEndsThePlacesOfItsKey(t *testing.T) {
+func TestARevocationEndsTheRegistrationsOfItsKey(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")

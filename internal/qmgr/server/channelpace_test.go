@@ -82,7 +82,7 @@ func TestQueueManagersTakeTurns(t *testing.T) {
 }
 
 // A queue manager makes the list of all registrations for another one a bounded number of times.
-func TestListsOfPlacesAreBounded(t *testing.T) {
+func TestListsOfRegistrationsAreBounded(t *testing.T) {
 	qmgrtest.NoLeaks(t)
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")

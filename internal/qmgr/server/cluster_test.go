@@ -287,7 +287,7 @@ func TestOneAnswerInACluster(t *testing.T) {
 	c.whole(0, 1, 2)
 	smaller := []byte(`{"v":1,"cluster":"X","name":"QM2","max_payload":1048576}`)
 	until(t, "it is said that a member takes smaller messages", func() bool {
-		c.up[0].member.Heard(&nats.Msg{Data: smaller})
+		c.up[0].member.TakeHello(&nats.Msg{Data: smaller})
 		return strings.Contains(c.up[0].Passing(), "queue manager QM2 of cluster X takes messages of 1.0 MiB, and QM1 of 2.0 MiB")
 	})
 	for n, s := range c.up {

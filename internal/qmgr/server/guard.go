@@ -62,7 +62,7 @@ func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 		}
 		return others(n)
 	}
-	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.NS.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(), Publish: s.limits.publish,
+	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.NS.InProcessConn, Log: s.cfg.Log, Unauthenticated: s.cfg.unauthenticated(), Most: s.cfg.mostOfOne(), Publish: s.limits.publish,
 		Name: func(state tls.ConnectionState) string {
 			name, err := g.Identity.Peer(state)
 			if err != nil || name.Role == identity.Manager {
@@ -88,7 +88,7 @@ func (s *Server) Admit(c roles.Claims) error {
 	}
 	err := s.admit(c)
 	if err == nil && s.member != nil {
-		s.member.Tell()
+		s.member.PublishClaims()
 	}
 	return err
 }

@@ -166,7 +166,7 @@ func TestDamagedStoreIsNoticed(t *testing.T) {
 
 // A reader that is not as it was made is made anew, and so is one that another
 // stands in the way of.
-func TestEstrangedReaders(t *testing.T) {
+func TestForeignDurables(t *testing.T) {
 	for name, cfg := range map[string]jetstream.ConsumerConfig{
 		"another policy": {Durable: commands.Durable, FilterSubject: commands.Filter, AckPolicy: jetstream.AckExplicitPolicy, ReplayPolicy: jetstream.ReplayOriginalPolicy},
 		"another name":   {Durable: "command-B", FilterSubject: commands.Filter, AckPolicy: jetstream.AckExplicitPolicy},

@@ -160,9 +160,9 @@ func (l *limits) Admit(class wire.Class, m quota.Message) error {
 
 // publish decides on a message of a client before its body is read (gate.Config.Publish). It neither delays nor charges
 // messages of queue managers, coordination and the authority.
-func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, instead *gate.Instead) {
+func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, instead *gate.Replacement) {
 	if wire.TooLong(m.Subject) {
-		return 0, &gate.Instead{Subject: gate.RefusedSubject}
+		return 0, &gate.Replacement{Subject: gate.RefusedSubject}
 	}
 	class, to := wire.ClassOf(m.Subject)
 	role := roles.Role(from.Role)
@@ -170,7 +170,7 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 	case class == wire.ClassData && !m.Headers || role == roles.Manager:
 		return 0, nil
 	case m.Headers && !isAnswer(m.Subject): // a header has the server drop or expire stored messages; parts of answers have one
-		return 0, &gate.Instead{Subject: gate.RefusedHeaders}
+		return 0, &gate.Replacement{Subject: gate.RefusedHeaders}
 	case role == roles.Coordination || role == roles.Authority:
 		return 0, nil
 	}
@@ -223,11 +223,11 @@ var grants = roles.Grants()
 // refusal returns the message to publish instead of one that is not stored. The client gets the answer that the stream
 // would give: the queue manager sends back a question that begins with refusedWord (responder.answer). The server
 // refuses a message without a reply, under the subject refused.
-func refusal(from gate.Caller, m gate.Message, refused string, why *jetstream.APIError) *gate.Instead {
+func refusal(from gate.Caller, m gate.Message, refused string, why *jetstream.APIError) *gate.Replacement {
 	if m.Reply == "" {
-		return &gate.Instead{Subject: refused}
+		return &gate.Replacement{Subject: refused}
 	}
-	return &gate.Instead{Subject: wire.AskSubject(wire.Manager, from.Token), Reply: m.Reply, Body: append([]byte(refusedWord), streams.StreamError(why)...)}
+	return &gate.Replacement{Subject: wire.AskSubject(wire.Manager, from.Token), Reply: m.Reply, Body: append([]byte(refusedWord), streams.StreamError(why)...)}
 }
 
 const refusedWord = "refused\n"

@@ -28,11 +28,11 @@ func TestAMemberIsRemoved(t *testing.T) {
 	conn := connect(t, qmgr.ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
 	replicated(t, conn)
 	enqueueSoon(t, conn, "ferry.command.A.me", "with three")
-	desk := connect(t, qmgr.ConnConfig{URL: c.urls(0), Identity: authoritytest.Identity(t, c.a, identity.Authority, "", roles.Authority), Timeout: electing})
+	enrolment := connect(t, qmgr.ConnConfig{URL: c.urls(0), Identity: authoritytest.Identity(t, c.a, identity.Authority, "", roles.Authority), Timeout: electing})
 	remove := func(name string) error {
 		jwt, seed, err := c.a.SystemUser(time.Minute)
 		must(t, err)
-		return qmgr.RemoveMember(qmgrtest.Context(t), desk, name, errands.SystemUser{JWT: jwt, Seed: seed})
+		return qmgr.RemoveMember(qmgrtest.Context(t), enrolment, name, errands.SystemUser{JWT: jwt, Seed: seed})
 	}
 	qmgrtest.WantKind(t, remove("QM3"), transfer.KindAlive, "stop it first")
 	qmgrtest.WantKind(t, remove("QM1"), transfer.KindAlive)

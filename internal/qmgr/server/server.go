@@ -32,14 +32,14 @@ import (
 
 // Limits of the embedded queue manager.
 const (
-	defaultMaxStore = 8 << 30
-	minMaxStore     = 1 << 30 // the reservations by the streams' limits, and room beside them
-	writeDeadline   = 30 * time.Second
-	minStrangers    = 4
-	minOfOne        = 8
-	maxOfOne        = 2048
-	maxStrangersIn  = 1024
-	fewClients      = 64 // with a lower limit of clients, none are reserved for strangers
+	defaultMaxStore    = 8 << 30
+	minMaxStore        = 1 << 30 // the reservations by the streams' limits, and room beside them
+	writeDeadline      = 30 * time.Second
+	minUnauthenticated = 4
+	minOfOne           = 8
+	maxOfOne           = 2048
+	maxUnauthenticated = 1024
+	fewClients         = 64 // with a lower limit of clients, none are reserved for those without an identity
 )
 
 // Config is the configuration of the embedded queue manager.
@@ -195,13 +195,13 @@ func (cfg Config) options() (*server.Options, error) {
 	return opts, nil
 }
 
-// strangers returns the number of connections that may wait for their identity at once: each takes a descriptor, and
-// may send nothing for a while.
-func (cfg *Config) strangers() int {
+// unauthenticated returns the number of connections that may wait for their identity at once: each takes a descriptor,
+// and may send nothing for a while.
+func (cfg *Config) unauthenticated() int {
 	if cfg.Guard == nil {
 		return 0
 	}
-	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/8, minStrangers), maxStrangersIn)
+	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/8, minUnauthenticated), maxUnauthenticated)
 }
 
 // mostOfOne returns the number of connections that one name may have at once: an agent needs three, a user one for each
@@ -215,7 +215,7 @@ func (cfg *Config) members() int {
 	if cfg.Clients < fewClients {
 		return cfg.Clients
 	}
-	return cfg.Clients - cfg.strangers()
+	return cfg.Clients - cfg.unauthenticated()
 }
 
 // identity returns the queue manager's own identity; nil if it has none.
@@ -240,7 +240,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if s.cfg.Listen != "" {
 		_, staged := storage.Staged(s.Store)
-		storage.MakeRoom(s.Store, staged+storage.SpareBytes, storage.SpareInodes)
+		storage.MakeRoom(s.Store, staged+storage.MarginBytes, storage.MarginInodes)
 	}
 	if s.cfg.Cluster != nil {
 		var err error
@@ -248,7 +248,7 @@ func (s *Server) start(opts *server.Options) error {
 			return err
 		}
 	} else if s.cfg.Listen != "" {
-		if err := cluster.Alone(s.Store); err != nil {
+		if err := cluster.CheckNotMember(s.Store); err != nil {
 			return err
 		}
 		if err := s.Inspect(opts); errors.As(err, new(*transfer.Error)) {
@@ -289,7 +289,7 @@ func (s *Server) start(opts *server.Options) error {
 	if err == nil && s.member != nil {
 		if err = s.member.Attend(s.answers.Conn); err == nil {
 			s.tasks.Go(s.member.Watch)
-			s.tasks.Go(func() { s.member.Tend(opts) })
+			s.tasks.Go(func() { s.member.MaintainQueues(opts) })
 			s.tasks.Go(s.member.Remember)
 		}
 	}
@@ -365,7 +365,7 @@ func (s *Server) routes() map[string]uint64 {
 	return s.member.Routes()
 }
 
-// cluster.Config returns the configuration of the queue manager's part in a cluster.
+// memberConfig returns the configuration of the queue manager's part in a cluster.
 func (s *Server) memberConfig() cluster.Config {
 	return cluster.Config{Store: s.Store, Cluster: s.cfg.Cluster, URL: s.URL, Host: s.Host,
 		Number: func() uint64 {
@@ -381,10 +381,10 @@ func (s *Server) memberConfig() cluster.Config {
 		}}
 }
 
-// channel.Config returns the configuration of the queue manager's channels.
+// channelsConfig returns the configuration of the queue manager's channels.
 func (s *Server) channelsConfig() channel.Config {
 	return channel.Config{Name: s.cfg.Name, Dir: s.cfg.Dir, Channels: s.cfg.Channels, Listen: s.cfg.ChannelListen, Alone: s.cfg.Listen == "", Identity: s.cfg.identity(), Account: s.AccountName,
-		Strangers: s.cfg.strangers(), Admission: s.account.Load, Registry: registrations.New(s.registryConfig()), Ending: s.Ending, Log: s.cfg.Log,
+		Unauthenticated: s.cfg.unauthenticated(), Admission: s.account.Load, Registry: registrations.New(s.registryConfig()), Ending: s.Ending, Log: s.cfg.Log,
 		Waiting: func(peer string) int {
 			if s.forwarder == nil {
 				return 0
@@ -393,7 +393,7 @@ func (s *Server) channelsConfig() channel.Config {
 		}}
 }
 
-// forward.Config returns the configuration of the queue manager's forwarder.
+// forwardConfig returns the configuration of the queue manager's forwarder.
 func (s *Server) forwardConfig() forward.Config {
 	cfg := forward.Config{Name: s.cfg.Name, Domain: s.cfg.domain(), Account: s.AccountName, Identity: s.cfg.identity(), MaxStored: s.cfg.MaxStored, Own: s.answers.Conn, NS: s.NS,
 		Channels: s.channels, Registry: s.channels.Registry, OtherMembers: s.otherMembers, Routes: s.routes, Take: s.answers.registrar.Take, URL: s.URL, Faults: func() string { return storage.FaultsOf(s.Store) },

@@ -161,13 +161,13 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 	}
 	must(t, ask(streams.QueueTask{Do: streams.QueueCreate}))
 	must(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("one")}))
-	drive.left.Store(storage.SpareBytes - 1)
+	drive.left.Store(storage.MarginBytes - 1)
 	qmgrtest.WantKind(t, ask(streams.QueueTask{Do: streams.QueuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
 	_, err = r.Store(qmgrtest.Context(t), "ALPHA", streams.StoreTask{Do: streams.StoreOutgoing})
 	qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager")
 	must(t, ask(streams.QueueTask{Do: streams.QueueTake, Span: wire.QueueSpan{Last: 1}}))
 
-	drive.left.Store(storage.SpareBytes + 2*(3000+storage.FrameBytes))
+	drive.left.Store(storage.MarginBytes + 2*(3000+storage.FrameBytes))
 	done, err := r.Room(3000, 1)
 	must(t, err)
 	if _, err := r.Room(0, 0); err != nil {
@@ -217,7 +217,7 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 			if name == "library" { // which stores without a look at the disk
 				continue
 			}
-			drive.left.Store(storage.SpareBytes - 1)
+			drive.left.Store(storage.MarginBytes - 1)
 			err = store("Q")
 			qmgrtest.WantKind(t, err, transfer.KindNoSpace, "the disk of queue manager "+s.cfg.Name)
 			if strings.Contains(err.Error(), "queue Q") {

@@ -31,11 +31,11 @@ const (
 
 	ferryPrefix = "FERRY_" // of the names of streams that are no application queue
 
-	SpareBytes  = 1 << 20 // that a batch leaves on the disk
-	SpareInodes = 16
+	MarginBytes  = 1 << 20 // that a batch leaves on the disk
+	MarginInodes = 16
 )
 
-// streams.FailedCall keeps the first line about a failed system call, and every one about a batch that is half stored.
+// failedCall keeps the first line about a failed system call, and every one about a batch that is half stored.
 func (l *Log) failedCall(line string) {
 	if half := strings.Contains(line, halfBatch); half || streams.FailedCall(line) != 0 {
 		l.mu.Lock()
@@ -101,7 +101,7 @@ func holdBatches(s *Store, opts *server.Options) error {
 		return err
 	}
 	dirs, bytes := Staged(s)
-	if len(dirs) == 0 || s.Cfg.Has(s.Cfg.Dir, bytes+SpareBytes, SpareInodes) {
+	if len(dirs) == 0 || s.Cfg.Has(s.Cfg.Dir, bytes+MarginBytes, MarginInodes) {
 		return nil
 	}
 	if err := os.MkdirAll(held, 0o700); err != nil {
@@ -123,7 +123,7 @@ func holdBatches(s *Store, opts *server.Options) error {
 		}
 		return transfer.Errorf(transfer.KindNoManager, "messages are half stored (%s), and the disk of %s %s: %w",
 			line, s.Cfg.Dir, space.Shortage(s.Cfg.Dir), syscall.ENOSPC).
-			WithHint("free " + transfer.FormatBytes(int64(bytes+SpareBytes)) + " on the disk; nothing is lost")
+			WithHint("free " + transfer.FormatBytes(int64(bytes+MarginBytes)) + " on the disk; nothing is lost")
 	}
 	return os.RemoveAll(held)
 }
@@ -165,7 +165,7 @@ func (r *room) Take(s *Store, bytes, messages int) (done func(), err error) {
 	need := 2 * uint64(bytes+messages*FrameBytes)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ShortOf(s) != "" || !s.Cfg.Has(s.Cfg.Dir, r.taken+need+SpareBytes, SpareInodes) {
+	if ShortOf(s) != "" || !s.Cfg.Has(s.Cfg.Dir, r.taken+need+MarginBytes, MarginInodes) {
 		return nil, transfer.Errorf(transfer.KindNoSpace, "the disk of queue manager %s %s", s.Cfg.Name, space.Shortage(s.Cfg.Dir)).
 			WithHint("it goes on as messages are taken out of queues, or as the disk gets space")
 	}

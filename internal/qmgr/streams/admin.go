@@ -30,10 +30,10 @@ type Admin interface {
 	Owner(ctx context.Context, name string) (Owner, error)
 	// SetOwner is of KindConflict if the present revision is not that of o.
 	SetOwner(ctx context.Context, name string, o Owner) (revision uint64, err error)
-	// Strangers returns the tokens of agents that have messages in a crowded stream of commands and have never read from
-	// it.
-	Strangers(ctx context.Context) ([]string, error)
-	// Purge removes the commands for some of the strangers and returns their number.
+	// AgentsWithoutReader returns the tokens of agents that have messages in a stream of commands that is more than half
+	// full, and have never read from it.
+	AgentsWithoutReader(ctx context.Context) ([]string, error)
+	// Purge removes the commands for some of these agents and returns their number.
 	Purge(ctx context.Context, tokens []string) (gone uint64, err error)
 	// Store does a task on the part of StreamStore that belongs to the holder of the token self.
 	Store(ctx context.Context, self string, t StoreTask) (StoreResult, error)
@@ -187,18 +187,18 @@ func (l Library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerCon
 		return nil, err
 	}
 
-	doomed := []string{q.Durable}
+	toDelete := []string{q.Durable}
 	others := s.ListConsumers(ctx)
 	for info := range others.Info() {
 		if info.Name != q.Durable && info.Config.FilterSubject == q.Filter {
-			doomed = append(doomed, info.Name)
+			toDelete = append(toDelete, info.Name)
 		}
 	}
 	if err := others.Err(); err != nil {
 		return nil, err
 	}
 
-	for _, name := range doomed {
+	for _, name := range toDelete {
 		if err := l.JS().DeleteConsumer(ctx, string(q.Stream), name); err != nil && !IsMissing(err) {
 			return nil, err
 		}
@@ -266,13 +266,13 @@ func (l Library) SetOwner(ctx context.Context, name string, o Owner) (uint64, er
 	return ack.Sequence, nil
 }
 
-func (l Library) Strangers(ctx context.Context) (tokens []string, err error) {
+func (l Library) AgentsWithoutReader(ctx context.Context) (tokens []string, err error) {
 	for _, stream := range CommandStreams {
-		_, strangers, err := l.commandsOfStrangers(ctx, stream)
+		_, unread, err := l.commandsWithoutReader(ctx, stream)
 		if err != nil {
 			return nil, err
 		}
-		tokens = slices.AppendSeq(tokens, maps.Keys(strangers))
+		tokens = slices.AppendSeq(tokens, maps.Keys(unread))
 	}
 	slices.Sort(tokens)
 	return slices.Compact(tokens), nil
@@ -280,12 +280,12 @@ func (l Library) Strangers(ctx context.Context) (tokens []string, err error) {
 
 func (l Library) Purge(ctx context.Context, tokens []string) (gone uint64, err error) {
 	for _, stream := range CommandStreams {
-		s, strangers, err := l.commandsOfStrangers(ctx, stream)
+		s, unread, err := l.commandsWithoutReader(ctx, stream)
 		if err != nil {
 			return gone, err
 		}
 		for _, token := range tokens {
-			for subject, n := range strangers[token] {
+			for subject, n := range unread[token] {
 				if err := removeSubject(ctx, s, subject); err != nil {
 					return gone, err
 				}
@@ -296,9 +296,9 @@ func (l Library) Purge(ctx context.Context, tokens []string) (gone uint64, err e
 	return gone, nil
 }
 
-// commandsOfStrangers returns a stream of commands. If the stream is crowded, crowd also returns the subjects of its messages with
-// their numbers of messages, by the tokens of agents that have never read from it.
-func (l Library) commandsOfStrangers(ctx context.Context, stream Stream) (s jetstream.Stream, strangers map[string]map[string]uint64, err error) {
+// commandsWithoutReader returns a stream of commands. If it is more than half full, it also returns the subjects of its
+// messages with their numbers of messages, by the tokens of agents that have never read from it.
+func (l Library) commandsWithoutReader(ctx context.Context, stream Stream) (s jetstream.Stream, unread map[string]map[string]uint64, err error) {
 	s, err = l.JS().Stream(ctx, string(stream))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil, nil
@@ -311,20 +311,20 @@ func (l Library) commandsOfStrangers(ctx context.Context, stream Stream) (s jets
 		return nil, nil, err
 	}
 
-	strangers = map[string]map[string]uint64{}
+	unread = map[string]map[string]uint64{}
 	for subject, n := range info.State.Subjects {
 		token := strings.SplitN(subject, ".", 4)[min(2, strings.Count(subject, "."))]
-		if strangers[token] == nil {
-			strangers[token] = map[string]uint64{}
+		if unread[token] == nil {
+			unread[token] = map[string]uint64{}
 		}
-		strangers[token][subject] = n
+		unread[token][subject] = n
 	}
 	readers := s.ConsumerNames(ctx)
 	for name := range readers.Name() {
 		_, token, _ := strings.Cut(name, "-")
-		delete(strangers, token)
+		delete(unread, token)
 	}
-	return s, strangers, readers.Err()
+	return s, unread, readers.Err()
 }
 
 // removeSubject removes the messages of one subject. A wildcard in the subject stands for itself: these messages are

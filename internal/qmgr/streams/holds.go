@@ -100,7 +100,7 @@ func (h *holds) Meets(of *wire.QueueSpan, number uint64) error {
 	return nil
 }
 
-// QueueHold holds the messages of a span for a transfer of the task's ID.
+// queueHold holds the messages of a span for a transfer of the task's ID.
 func (l Library) queueHold(ctx context.Context, s, h jetstream.Stream, self string, t *QueueTask) error {
 	if t.Span.Last == 0 || t.ID.IsZero() {
 		return transfer.Errorf(transfer.KindUsage, "which messages of the queue %s are held is not said", t.Span.Queue)
@@ -134,7 +134,7 @@ func (l Library) queueHold(ctx context.Context, s, h jetstream.Stream, self stri
 	return nil
 }
 
-// QueueRenew extends a part of a transfer's holds on a queue by another HoldSpan. A hold keeps its age. A hold that
+// queueRenew extends a part of a transfer's holds on a queue by another HoldSpan. A hold keeps its age. A hold that
 // ends meanwhile is not made again. After is the subject where the part has ended; "": that was all.
 func (l Library) queueRenew(ctx context.Context, h jetstream.Stream, self string, t *QueueTask) (after string, err error) {
 	info, err := h.Info(ctx, jetstream.WithSubjectFilter(t.Span.HoldsOfTransfer(self, t.ID)))
@@ -186,7 +186,7 @@ func (l Library) Hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ..
 	return ack.Sequence, nil
 }
 
-// QueueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold. A message
+// queueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold. A message
 // that is too large for Claim is not held: the hold would only keep others from sending it as a file for a minute.
 func (l Library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *QueueTask) (res QueueResult, err error) {
 	filter := t.Span.Filter()

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// QueuePublish stores the next messages of an item together with the new receipt, or stores nothing.
+// queuePublish stores the next messages of an item together with the new receipt, or stores nothing.
 func (l Library) queuePublish(ctx context.Context, self string, t *QueueTask) (*wire.QueueReceipt, error) {
 	if len(t.Items) != 1 || len(t.Sizes) > QueueBatch || t.Before < 0 || !printable(t.Header) {
 		return nil, transfer.Errorf(transfer.KindUsage, "messages for the queue %s are malformed", t.Span.Queue)

@@ -267,7 +267,7 @@ func queueMark(info *jetstream.StreamInfo) string {
 	return strconv.FormatInt(info.Created.UnixNano(), 36)
 }
 
-// QueueCreate makes a queue; an existing one is an error.
+// queueCreate makes a queue; an existing one is an error.
 func (l Library) queueCreate(ctx context.Context, t *QueueTask) (res QueueResult, err error) {
 	names, err := l.queueNames(ctx)
 	switch {
@@ -309,7 +309,7 @@ func (l Library) queueNames(ctx context.Context) (all []transfer.QueueName, err 
 	return all, err
 }
 
-// QueueMarks returns all queues, by their names, with their positions: Last is the number of the newest message that
+// queueMarks returns all queues, by their names, with their positions: Last is the number of the newest message that
 // there ever was, and Messages are counted with the receipts.
 func (l Library) queueMarks(ctx context.Context) (all []wire.QueueView, err error) {
 	streams := l.JS().ListStreams(ctx, jetstream.WithStreamListSubject("ferry.queue.>"))
@@ -371,7 +371,7 @@ func queueView(ctx context.Context, s jetstream.Stream) (v wire.QueueView, err e
 	return v, nil
 }
 
-// QueuePut stores one message of the writer of the task's span.
+// queuePut stores one message of the writer of the task's span.
 func (l Library) queuePut(ctx context.Context, s jetstream.Stream, self string, t *QueueTask) (number uint64, err error) {
 	writer, group := cmp.Or(t.Span.Writer, self), cmp.Or(t.Span.Group, wire.NoGroup)
 	m := nats.NewMsg(wire.QueueSubject(t.Span.Queue, writer, group))

@@ -389,7 +389,7 @@ func TestTrustDocuments(t *testing.T) {
 	s := newStage(t)
 	alpha, beta := s.name(identity.Agent, "ALPHA"), s.name(identity.Agent, "BETA")
 	revoked, keeps := s.enrolled(alpha, roles.Agent), s.enrolled(beta, roles.Agent)
-	h, err := trust.NewHolder(keeps.Trust(), s.Network(), trust.Keys, nil)
+	h, err := trust.NewState(keeps.Trust(), s.Network(), trust.Keys, nil)
 	must(t, err)
 	count, newest := 0, uint64(0)
 	take := func(number, named int) *trust.Document { // the number of the document from 1 on, and the number of revoked keys in it
@@ -440,7 +440,7 @@ func TestTrustDocuments(t *testing.T) {
 func TestTrustDocumentsAfterABackup(t *testing.T) {
 	s := newStage(t)
 	beta := s.enrolled(s.name(identity.Agent, "BETA"), roles.Agent)
-	h, err := trust.NewHolder(beta.Trust(), s.Network(), trust.Keys, nil)
+	h, err := trust.NewState(beta.Trust(), s.Network(), trust.Keys, nil)
 	must(t, err)
 	take := func() {
 		t.Helper()

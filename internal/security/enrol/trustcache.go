@@ -24,7 +24,7 @@ import (
 type TrustCache struct {
 	cfg   TrustCacheConfig
 	self  *identity.Identity
-	held  *trust.Holder
+	held  *trust.State
 	judge *access.Judge
 
 	applying sync.Mutex
@@ -80,7 +80,7 @@ func NewTrustCache(cfg TrustCacheConfig) (*TrustCache, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.held, err = trust.NewHolder(k.self.Trust(), network, trust.Form(!cfg.WithoutRules), kept); err != nil {
+	if k.held, err = trust.NewState(k.self.Trust(), network, trust.Form(!cfg.WithoutRules), kept); err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the trust document that %s has kept cannot be used: %w", cfg.Who, err)
 	}
 	k.apply()

@@ -46,7 +46,7 @@ func (l *Leaves) Verify(roots *Roots, chain [][]byte, at time.Time, slack time.D
 		certs = append(certs, cert)
 	}
 	if len(certs) > 0 {
-		at = near(at, certs[0], slack)
+		at = nearestValid(at, certs[0], slack)
 	}
 	name, path, err := roots.Path(certs, at)
 	if err != nil {
@@ -69,8 +69,8 @@ func (l *Leaves) Verify(roots *Roots, chain [][]byte, at time.Time, slack time.D
 	return v, nil
 }
 
-// near returns the time within the validity of a certificate that is nearest to at, if it is at most slack away.
-func near(at time.Time, c *x509.Certificate, slack time.Duration) time.Time {
+// nearestValid returns the time within the validity of a certificate that is nearest to at, if it is at most slack away.
+func nearestValid(at time.Time, c *x509.Certificate, slack time.Duration) time.Time {
 	switch {
 	case at.Before(c.NotBefore) && !at.Before(c.NotBefore.Add(-slack)):
 		return c.NotBefore

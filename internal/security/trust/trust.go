@@ -140,8 +140,8 @@ func (f Form) String() string {
 	return "trust"
 }
 
-// A Holder has the newest document of one form that it was given. It is safe for concurrent use.
-type Holder struct {
+// A State has the newest document of one form that it was given. It is safe for concurrent use.
+type State struct {
 	verifier, network string
 	form              Form
 
@@ -152,9 +152,9 @@ type Holder struct {
 	raw []byte
 }
 
-// NewHolder begins with the kept document; nil: none. The document was checked before, and is checked again.
-func NewHolder(verifier, network string, form Form, kept []byte) (*Holder, error) {
-	h := &Holder{verifier: verifier, network: network, form: form}
+// NewState begins with the kept document; nil: none. The document was checked before, and is checked again.
+func NewState(verifier, network string, form Form, kept []byte) (*State, error) {
+	h := &State{verifier: verifier, network: network, form: form}
 	if kept == nil {
 		return h, nil
 	}
@@ -165,7 +165,7 @@ func NewHolder(verifier, network string, form Form, kept []byte) (*Holder, error
 // Take takes a document that is newer than the one that is held, and reports whether it was newer. First keep must have
 // stored it durably. An older document is an error of KindConflict, and so is a different one of the same number: the
 // key has signed twice. While keep runs, Held returns the document before, at once.
-func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err error) {
+func (h *State) Take(data []byte, keep func([]byte) error) (fresh bool, err error) {
 	d, err := Open(h.verifier, h.network, data)
 	if err != nil {
 		return false, err
@@ -193,7 +193,7 @@ func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err err
 }
 
 // Held is the document that is held, and as it was signed; nil: none is.
-func (h *Holder) Held() (*Document, []byte) {
+func (h *State) Held() (*Document, []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.doc, h.raw
@@ -201,7 +201,7 @@ func (h *Holder) Held() (*Document, []byte) {
 
 // Age returns the age of the held document; without one, that of a stale one. The age of a document from more than a
 // day ahead is not known, because a clock is wrong: Age returns DegradedAfter.
-func (h *Holder) Age(now time.Time) time.Duration {
+func (h *State) Age(now time.Time) time.Duration {
 	d, _ := h.Held()
 	if d == nil {
 		return StaleAfter

@@ -101,7 +101,7 @@ func open(verifier, network string, data []byte) error {
 // A lower number is never taken, nor a second document of a number, in any order of documents and restarts.
 func TestNumbersOnlyGrow(t *testing.T) {
 	signer, verifier := key(t, testNet)
-	h, err := NewHolder(verifier, testNet, Keys, nil)
+	h, err := NewState(verifier, testNet, Keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 	take(doc(9, "aa"), true, transfer.KindNone)
 	take(doc(5), false, transfer.KindConflict)
 	_, raw := h.Held()
-	if h, err = NewHolder(verifier, testNet, Keys, raw); err != nil {
+	if h, err = NewState(verifier, testNet, Keys, raw); err != nil {
 		t.Fatal(err)
 	}
 	take(doc(8), false, transfer.KindConflict)
@@ -138,7 +138,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 			t.Errorf("%s later it is %s old", off, age)
 		}
 	}
-	if _, err := NewHolder(verifier, testNet, Keys, raw[:10]); err == nil {
+	if _, err := NewState(verifier, testNet, Keys, raw[:10]); err == nil {
 		t.Error("a damaged document that was kept is taken")
 	}
 }
@@ -170,7 +170,7 @@ func TestAHolderTakesOneForm(t *testing.T) {
 	without := func(number uint64) Document { return doc(number) }
 	keep := func([]byte) error { return nil }
 	for _, form := range []Form{Keys, Rules} {
-		h, err := NewHolder(verifier, testNet, form, nil)
+		h, err := NewState(verifier, testNet, form, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestAHolderTakesOneForm(t *testing.T) {
 		if d, _ := h.Held(); d.Number != 5 || d.Form() != form {
 			t.Errorf("held is document %d, a %s document", d.Number, d.Form())
 		}
-		if _, err := NewHolder(verifier, testNet, form, signed(t, signer, other(4))); err == nil {
+		if _, err := NewState(verifier, testNet, form, signed(t, signer, other(4))); err == nil {
 			t.Errorf("a kept document of the other form than %s is taken", form)
 		}
 	}
@@ -197,7 +197,7 @@ func TestAHolderTakesOneForm(t *testing.T) {
 // one. keep waits for the transactions of a ledger, and these ask for the age of the document.
 func TestADocumentIsHeldWhileANewerOneIsKept(t *testing.T) {
 	signer, verifier := key(t, testNet)
-	h, err := NewHolder(verifier, testNet, Keys, signed(t, signer, doc(5)))
+	h, err := NewState(verifier, testNet, Keys, signed(t, signer, doc(5)))
 	if err != nil {
 		t.Fatal(err)
 	}

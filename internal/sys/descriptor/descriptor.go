@@ -9,10 +9,10 @@ import (
 
 // A Share is the number of descriptors of one agent, by use. The zero value sets no bounds.
 type Share struct {
-	Transfers int // that may run at once, as many again in the other direction
-	Places    int // items that are begun and undecided: a file and its directory each
-	Optional  int // descriptors to lend, beside those
-	Strangers int // connections of the direct lane that are not authenticated yet
+	Transfers       int // that may run at once, as many again in the other direction
+	Places          int // items that are begun and undecided: a file and its directory each
+	Optional        int // descriptors to lend, beside those
+	Unauthenticated int // connections of the direct lane that are not authenticated yet
 }
 
 // Reserved descriptors. A transfer that is sent has its item journal, its walk (a directory, and one below it), the
@@ -29,9 +29,9 @@ const (
 
 	mostPlaces = 1024 // the protocol allows no more
 
-	leastStrangers = 4
-	mostStrangers  = 256
-	leastFiles     = perBoth + 4*ofPlace // one transfer each way, and a group of a few files
+	leastUnauthenticated = 4
+	mostUnauthenticated  = 256
+	leastFiles           = perBoth + 4*ofPlace // one transfer each way, and a group of a few files
 
 	leastClients = 8
 	mostClients  = 1 << 16
@@ -40,7 +40,7 @@ const (
 // Least is the lowest limit with which this number of agents, and a queue manager where manager is set, can run in one
 // process.
 func Least(agents int, manager bool) int {
-	n := ofProcess + agents*(ofAgent+leastStrangers+leastFiles)
+	n := ofProcess + agents*(ofAgent+leastUnauthenticated+leastFiles)
 	if manager {
 		n += ofManager + leastClients
 	}
@@ -58,7 +58,7 @@ func Divide(limit, agents int, manager bool, transfers int) (each Share, clients
 	left := limit - ofProcess
 	if manager {
 		left -= ofManager
-		clients = min(max(leastClients, left/4), mostClients, left-agents*(ofAgent+leastStrangers+leastFiles))
+		clients = min(max(leastClients, left/4), mostClients, left-agents*(ofAgent+leastUnauthenticated+leastFiles))
 		left -= clients
 	}
 
@@ -67,8 +67,8 @@ func Divide(limit, agents int, manager bool, transfers int) (each Share, clients
 	}
 
 	left = left/agents - ofAgent
-	each.Strangers = min(max(leastStrangers, left/8), mostStrangers)
-	files := left - each.Strangers
+	each.Unauthenticated = min(max(leastUnauthenticated, left/8), mostUnauthenticated)
+	files := left - each.Unauthenticated
 	each.Transfers = min(max(1, files/2/perBoth), transfers)
 	rest := files - each.Transfers*perBoth
 	each.Places = min(max(each.Transfers+2, rest/3), mostPlaces)

@@ -19,7 +19,7 @@ func TestDivide(t *testing.T) {
 				if manager {
 					sum += ofManager
 				}
-				sum += agents * (ofAgent + s.Strangers + s.Transfers*perBoth + s.Places*ofPlace + s.Optional)
+				sum += agents * (ofAgent + s.Unauthenticated + s.Transfers*perBoth + s.Places*ofPlace + s.Optional)
 				if sum > limit {
 					t.Errorf("%d agents, manager %v, limit %d: %+v and %d clients come to %d", agents, manager, limit, s, clients, sum)
 				}
@@ -27,7 +27,7 @@ func TestDivide(t *testing.T) {
 					t.Errorf("%d agents, manager %v, limit %d: %d clients", agents, manager, limit, clients)
 				}
 				// A file that is being written takes one of Places; one more must be left for a complete file.
-				if agents > 0 && (s.Transfers < 1 || s.Places < s.Transfers+2 || s.Optional < 0 || s.Strangers < leastStrangers) {
+				if agents > 0 && (s.Transfers < 1 || s.Places < s.Transfers+2 || s.Optional < 0 || s.Unauthenticated < leastUnauthenticated) {
 					t.Errorf("%d agents, manager %v, limit %d: %+v", agents, manager, limit, s)
 				}
 			}
@@ -43,11 +43,11 @@ func TestDivideKnown(t *testing.T) {
 		want          Share
 		clients       int
 	}{
-		{128, 1, false, Share{Transfers: 3, Places: 17, Optional: 18, Strangers: 13}, 0},
-		{256, 1, false, Share{Transfers: 7, Places: 37, Optional: 38, Strangers: 29}, 0},
-		{1024, 1, false, Share{Transfers: 25, Places: 183, Optional: 184, Strangers: 125}, 0},
-		{4096, 1, false, Share{Transfers: 25, Places: 1024, Optional: 1443, Strangers: 256}, 0},
-		{1024, 2, true, Share{Transfers: 12, Places: 53, Optional: 53, Strangers: 44}, 245},
+		{128, 1, false, Share{Transfers: 3, Places: 17, Optional: 18, Unauthenticated: 13}, 0},
+		{256, 1, false, Share{Transfers: 7, Places: 37, Optional: 38, Unauthenticated: 29}, 0},
+		{1024, 1, false, Share{Transfers: 25, Places: 183, Optional: 184, Unauthenticated: 125}, 0},
+		{4096, 1, false, Share{Transfers: 25, Places: 1024, Optional: 1443, Unauthenticated: 256}, 0},
+		{1024, 2, true, Share{Transfers: 12, Places: 53, Optional: 53, Unauthenticated: 44}, 245},
 	} {
 		if got, clients, err := Divide(c.limit, c.agents, c.manager, 25); err != nil || got != c.want || clients != c.clients {
 			t.Errorf("limit %d, %d agents, manager %v: %+v, %d clients, %v", c.limit, c.agents, c.manager, got, clients, err)

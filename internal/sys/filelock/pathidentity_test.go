@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestPlace(t *testing.T) {
+func TestPathIdentity(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		do    func(dir string) error

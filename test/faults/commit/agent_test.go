@@ -215,8 +215,8 @@ func (a *agent) failed(err error) (redo bool, _ error) {
 	return true, nil
 }
 
-// doomed records that an item has failed for good.
-func (a *agent) doomed(item int, err error) (redo bool, _ error) {
+// failedForGood records that an item has failed for good.
+func (a *agent) failedForGood(item int, err error) (redo bool, _ error) {
 	if transfer.KindOf(err).Waits() {
 		return false, err
 	}
@@ -266,7 +266,7 @@ func (a *agent) file(item int) (redo bool, err error) {
 	name := transfer.Path(a.w.itemName(item))
 	src, err := a.src.OpenSource(source(a.w.itemName(item)))
 	if err != nil {
-		return a.doomed(item, err)
+		return a.failedForGood(item, err)
 	}
 	defer src.Close()
 	if err := a.j.NoteDir(a.land.Dirs(name)[0]); err != nil {
@@ -311,7 +311,7 @@ func (s *sending) begin(name transfer.Path) (redo bool, err error) {
 		}
 		p, err := s.land.Create(uint64(s.item), name, s.size, s.allocated)
 		if err != nil {
-			return s.doomed(s.item, err)
+			return s.failedForGood(s.item, err)
 		}
 		s.open, s.run = p, digest.NewRunning(digest.XXH3, nil)
 		return false, nil
@@ -338,7 +338,7 @@ func (s *sending) data() (redo bool, err error) {
 		n, err := s.src.ReadAt(b[:min(int64(len(b)), s.size-s.at)], s.at)
 		if err != nil && err != io.EOF {
 			s.letGoOpen()
-			return s.doomed(s.item, err)
+			return s.failedForGood(s.item, err)
 		}
 		if n == 0 {
 			return false, fmt.Errorf("the source ends at %d", s.at)
@@ -348,7 +348,7 @@ func (s *sending) data() (redo bool, err error) {
 				return false, errors.Join(err, s.pause())
 			}
 			s.letGoOpen()
-			return s.doomed(s.item, err)
+			return s.failedForGood(s.item, err)
 		}
 		if s.w.check > 0 && s.at < s.size && s.at-s.safe >= s.w.check {
 			if redo, err := s.checkpoint(); redo || err != nil {
@@ -358,7 +358,7 @@ func (s *sending) data() (redo bool, err error) {
 	}
 	if err := s.src.Unchanged(); err != nil {
 		s.letGoOpen()
-		return s.doomed(s.item, err)
+		return s.failedForGood(s.item, err)
 	}
 	return false, nil
 }
@@ -430,7 +430,7 @@ func (s *sending) end(name transfer.Path) (redo bool, err error) {
 		}
 		return false, err
 	}
-	s.open.Sidecar = s.w.besideOf(s.item)
+	s.open.Sidecar = s.w.sidecarOf(s.item)
 	s.group = append(s.group, place.Pending{Part: s.open, Sum: sum, Mode: s.src.Mode(), Mtime: s.src.Mtime(), Name: name,
 		Outcome: transfer.Outcome{Item: uint64(s.item), Type: transfer.ItemFile, Source: source(s.w.itemName(s.item)), Size: s.size,
 			Digest: sum, Version: s.src.Version()}})

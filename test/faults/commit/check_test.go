@@ -199,7 +199,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 	}
 	facts.Unfinished = append(facts.Unfinished, a.disk.Broken()...)
 	facts.Transfers = []judge.Transfer{t}
-	return append(a.verdict(facts), a.besideHolds(c)...)
+	return append(a.verdict(facts), a.sidecarHolds(c)...)
 }
 
 // owned reports whether a source stays aside for good and a warning names it.

@@ -20,12 +20,12 @@ const (
 
 func sideOf(name string) string { return records.SidecarPath(name) }
 
-// besideOf returns the sidecar of an item, or nil if the work has no expectation about it.
-func (w *work) besideOf(item int) *intent.Sidecar {
+// sidecarOf returns the sidecar of an item, or nil if the work has no expectation about it.
+func (w *work) sidecarOf(item int) *intent.Sidecar {
 	if w.library != "" {
 		return &intent.Sidecar{Data: []byte(w.library), Above: true}
 	}
-	data, ok := w.beside[w.itemName(item)]
+	data, ok := w.sidecar[w.itemName(item)]
 	switch {
 	case !ok:
 		return nil
@@ -52,7 +52,7 @@ func (w *work) sideWanted(k int, content []byte) string {
 	case had && old == string(content):
 		return w.old[sideOf(name)]
 	case w.whole(k, content):
-		return w.beside[name]
+		return w.sidecar[name]
 	}
 	return "" // it is another program's file
 }
@@ -70,9 +70,9 @@ func (a *agent) flanked(k int) {
 	}
 }
 
-// besideHolds checks the end: each file has its own attributes beside it, and no sidecar belongs to a missing or
+// sidecarHolds checks the end: each file has its own attributes beside it, and no sidecar belongs to a missing or
 // different file.
-func (a *agent) besideHolds(c *crash) (wrong []string) {
+func (a *agent) sidecarHolds(c *crash) (wrong []string) {
 	w := a.w
 	owned := map[string]bool{sideOf("LIB"): w.library != ""}
 	for k, f := range w.files {

@@ -34,7 +34,7 @@ type work struct {
 	chunk   int
 	check   int64 // bytes between checkpoints; 0: none
 
-	beside  map[string]string // sidecars by name of their file; empty: no sidecar may exist
+	sidecar map[string]string // sidecars by name of their file; empty: no sidecar may exist
 	library string            // sidecar of the directory LIB, for all files in it
 
 	// newer is a call of a deletion at /src. Another program puts a newer file under the source's name at this call.
@@ -106,14 +106,14 @@ func workloads() []*work {
 		{name: "one sync, delete-source", files: few, group: 3, chunk: 4096, one: 3, del: true},
 		{name: "process", files: few, group: 2, chunk: 2048, process: true},
 		{name: "process, checkpoints", files: big, group: 1, chunk: 6000, check: 6000, process: true},
-		{name: "records", files: few, group: 3, chunk: 2048, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed}},
-		{name: "records over others", files: few, group: 2, chunk: 2048, exists: transfer.IfExistsOverwrite, beside: map[string]string{"x": fixed, "sub/y": variable, "z": fixed},
+		{name: "records", files: few, group: 3, chunk: 2048, sidecar: map[string]string{"x": fixed, "sub/y": variable, "z": fixed}},
+		{name: "records over others", files: few, group: 2, chunk: 2048, exists: transfer.IfExistsOverwrite, sidecar: map[string]string{"x": fixed, "sub/y": variable, "z": fixed},
 			old: map[string]string{"x": "the old file", sideOf("x"): variable, "z": "the old z"}},
-		{name: "plain files over records", files: few, group: 3, chunk: 2048, exists: transfer.IfExistsOverwrite, beside: map[string]string{"x": "", "sub/y": "", "z": variable},
+		{name: "plain files over records", files: few, group: 3, chunk: 2048, exists: transfer.IfExistsOverwrite, sidecar: map[string]string{"x": "", "sub/y": "", "z": variable},
 			old: map[string]string{"x": "the old file", sideOf("x"): variable, "z": "the old z", sideOf("z"): variable}},
-		{name: "records, link and unlink", files: few, group: 2, chunk: 4096, plain: true, beside: map[string]string{"x": fixed, "z": variable}},
-		{name: "records, process", files: few, group: 2, chunk: 4096, process: true, beside: map[string]string{"x": fixed, "sub/y": fixed}},
-		{name: "records, a consumer", files: one, group: 1, chunk: 9000, consumer: true, beside: map[string]string{"x": fixed}},
+		{name: "records, link and unlink", files: few, group: 2, chunk: 4096, plain: true, sidecar: map[string]string{"x": fixed, "z": variable}},
+		{name: "records, process", files: few, group: 2, chunk: 4096, process: true, sidecar: map[string]string{"x": fixed, "sub/y": fixed}},
+		{name: "records, a consumer", files: one, group: 1, chunk: 9000, consumer: true, sidecar: map[string]string{"x": fixed}},
 		{name: "members", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}, {"LIB/C", 0, false}}, group: 2, chunk: 2048, library: fixed},
 		{name: "members of a library that is there", files: []file{{"LIB/A", 3000, false}, {"LIB/B", 100, false}}, group: 1, chunk: 2048, library: fixed,
 			old: map[string]string{sideOf("LIB"): fixed}},
@@ -122,7 +122,7 @@ func workloads() []*work {
 		{name: "append, resumed", files: big, group: 1, chunk: 3000, check: 6000, from: 2, exists: transfer.IfExistsAppend, old: map[string]string{"big": "what was there"}},
 		{name: "append, holes", files: []file{{"holes", 20_000, true}}, group: 1, chunk: 2500, check: 10_000, exists: transfer.IfExistsAppend, old: map[string]string{"holes": "what was there"}},
 		{name: "append, delete-source", files: few, group: 3, chunk: 4096, del: true, exists: transfer.IfExistsAppend, old: map[string]string{"sub/y": "the old y"}},
-		{name: "append, records", files: few, group: 3, chunk: 4096, beside: map[string]string{"x": fixed, "sub/y": variable}, exists: transfer.IfExistsAppend,
+		{name: "append, records", files: few, group: 3, chunk: 4096, sidecar: map[string]string{"x": fixed, "sub/y": variable}, exists: transfer.IfExistsAppend,
 			old: map[string]string{"x": "the old records", sideOf("x"): fixed, "z": "the old z"}},
 		{name: "a set", files: few, set: true, chunk: 2048},
 		{name: "a set, with a directory", files: few, dirs: []string{"sub"}, set: true, chunk: 2048, check: 2048},

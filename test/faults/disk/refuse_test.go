@@ -136,7 +136,7 @@ type refused struct {
 func (w *refusing) try(t *testing.T, seed uint64, row *refusal, beside bool) {
 	t.Helper()
 	c := &refused{t: t, w: w, dir: fmt.Sprintf("c%d", seed), to: "BETA"}
-	defer c.tidy()
+	defer c.restoreModes()
 	c.src, c.dst = w.n.Path("ALPHA", c.dir), w.n.Path("BETA", c.dir)
 	for _, d := range []string{c.src, c.dst, c.dst + "/out"} {
 		c.mkdir(d, 0o755)
@@ -335,8 +335,8 @@ func (c *refused) recorded(id string) (items, whole []network.Reason) {
 	return items, whole
 }
 
-// tidy restores the modes of the case's directories, so that they can be removed.
-func (c *refused) tidy() {
+// restoreModes restores the modes of the case's directories, so that they can be removed.
+func (c *refused) restoreModes() {
 	for k := len(c.undo) - 1; k >= 0; k-- {
 		c.undo[k]()
 	}

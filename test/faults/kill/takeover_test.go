@@ -164,12 +164,12 @@ func (w *sharedAgent) cut(how func(*network.Line)) int {
 // active.
 func (w *sharedAgent) paused() int {
 	w.Freeze(w.king)
-	w.dethroned()
+	w.replaced()
 	return 1
 }
 
-// dethroned takes the lock from an active instance that is stopped.
-func (w *sharedAgent) dethroned() {
+// replaced takes the lock from an active instance that is stopped.
+func (w *sharedAgent) replaced() {
 	before := w.InstanceRunsOf(w.king, w.agent)
 	w.succeeds(func() { w.Unlock(w.king, w.State(w.agent)) })
 	if w.r.IntN(2) == 0 {
@@ -235,7 +235,7 @@ func (w *sharedAgent) point() int {
 	}
 	w.Ready(w.successor)
 	w.t.Logf("stopped at %s", point)
-	w.dethroned()
+	w.replaced()
 	return 2
 }
 

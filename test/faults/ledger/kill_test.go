@@ -129,9 +129,9 @@ func killed(t *testing.T, dir string, after int) map[string]int {
 	return promised
 }
 
-// unsaid is the number of transactions of a writer that may be in the ledger without a printed line: one about to be
+// unprinted is the number of transactions of a writer that may be in the ledger without a printed line: one about to be
 // printed, and the next.
-const unsaid = 2
+const unprinted = 2
 
 // compare finds every acknowledged transaction complete, and no more of each writer than it can have done.
 func compare(t *testing.T, l *ledger.Ledger, promised map[string]int) {
@@ -160,7 +160,7 @@ func compare(t *testing.T, l *ledger.Ledger, promised map[string]int) {
 			if s != nil {
 				n = int(s.Epoch)
 			}
-			if n < promised[of] || n > promised[of]+unsaid || n != audited[of] {
+			if n < promised[of] || n > promised[of]+unprinted || n != audited[of] {
 				t.Errorf("writer %d was promised %d transactions; the record has %d, the audit %d", g, promised[of], n, audited[of])
 			}
 			next := max(0, n-100)
@@ -184,7 +184,7 @@ func compare(t *testing.T, l *ledger.Ledger, promised map[string]int) {
 	}
 	defer j.Close()
 	items, over, err := offered(j)
-	if n := promised["journal"]; err != nil || over || len(items) < n || len(items) > n+unsaid {
+	if n := promised["journal"]; err != nil || over || len(items) < n || len(items) > n+unprinted {
 		t.Errorf("%d items were promised, and %d are there, over %v: %v", n, len(items), over, err)
 	}
 	for n, it := range items {

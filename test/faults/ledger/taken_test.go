@@ -65,8 +65,8 @@ func TestCampaignTaken(t *testing.T) {
 		})
 }
 
-// A scribe writes requests into a ledger, one transaction each, until it fails.
-type scribe struct {
+// A requestWriter writes requests into a ledger, one transaction each, until it fails.
+type requestWriter struct {
 	l     *ledger.Ledger
 	gone  atomic.Bool // the directory has been taken
 	mu    sync.Mutex
@@ -75,7 +75,7 @@ type scribe struct {
 	next  atomic.Int64
 }
 
-func (s *scribe) write() error {
+func (s *requestWriter) write() error {
 	n := int(s.next.Add(1))
 	late := s.gone.Load()
 	err := s.l.Update(func(tx *ledger.Tx) error {
@@ -96,7 +96,7 @@ func (s *scribe) write() error {
 func taken(t *testing.T, r *rand.Rand, dir string, how taking) {
 	l, err := ledger.Open(dir, ledger.Options{Reserve: 4096})
 	must(t, err)
-	s := &scribe{l: l}
+	s := &requestWriter{l: l}
 	before, after := r.IntN(12), 1+r.IntN(4)
 	for range before {
 		must(t, s.write())
@@ -140,7 +140,7 @@ func taken(t *testing.T, r *rand.Rand, dir string, how taking) {
 }
 
 // has fails unless the ledger in a directory has all acknowledged requests.
-func (s *scribe) has(t *testing.T, how, dir string) {
+func (s *requestWriter) has(t *testing.T, how, dir string) {
 	l, err := ledger.Open(dir, ledger.Options{Reserve: 4096})
 	must(t, err)
 	defer l.Close()
@@ -159,7 +159,7 @@ func (s *scribe) has(t *testing.T, how, dir string) {
 func emptied(t *testing.T, r *rand.Rand, dir string) {
 	l, err := ledger.Open(dir, ledger.Options{Reserve: 4096})
 	must(t, err)
-	s := &scribe{l: l}
+	s := &requestWriter{l: l}
 	for range r.IntN(5) {
 		must(t, s.write())
 	}

@@ -25,7 +25,7 @@ const (
 	storedPlain   = "one file"
 	storedAway    = "the destination starts when everything is stored"
 	storedBeside  = "a fast transfer beside it"
-	storedShelves = "three stored transfers"
+	storedThree   = "three stored transfers"
 	storedChannel = "over a channel"
 	storedFall    = "the rate falls from 2 Mbit/s to 64 kbit/s"
 )
@@ -60,11 +60,11 @@ var storedRates = []int{64, 128, 256, 512, 1000, 2000}
 func storedCells() (all []storedCell) {
 	all = []storedCell{
 		{storedPlain, 64, destination}, {storedPlain, 2000, destination}, {storedAway, 256, destination}, {storedBeside, 512, destination},
-		{storedShelves, 1000, destination}, {storedPlain, 128, source}, {storedChannel, 128, source}, {storedBeside, 64, destination},
+		{storedThree, 1000, destination}, {storedPlain, 128, source}, {storedChannel, 128, source}, {storedBeside, 64, destination},
 	}
 	for _, rate := range storedRates {
 		all = append(all, storedCell{storedPlain, rate, source}, storedCell{storedPlain, rate, destination}, storedCell{storedAway, rate, destination},
-			storedCell{storedBeside, rate, source}, storedCell{storedBeside, rate, destination}, storedCell{storedShelves, rate, destination})
+			storedCell{storedBeside, rate, source}, storedCell{storedBeside, rate, destination}, storedCell{storedThree, rate, destination})
 	}
 	for _, side := range []string{source, destination} {
 		all = append(all, storedCell{storedChannel, 128, side}, storedCell{storedFall, fallsFrom, side})
@@ -103,7 +103,7 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 		all = worth(fallsFrom, fallsAfter) + worth(fallsTo, storedWorth)
 	}
 	count := 1
-	if c.kind == storedShelves {
+	if c.kind == storedThree {
 		count = 3
 	}
 	var jobs []*network.Job

@@ -34,14 +34,14 @@ func TestCampaignPathStrikes(t *testing.T) {
 		What:     "a directory or root renamed, linked, covered or removed, or a temporary swapped or cut, just before each call on the disk while a group lands",
 		Packages: []string{"internal/place/local", "internal/transfer"}},
 		func(t *testing.T, c *campaign.C) {
-			dry := newStruck(t, "", 0)
+			dry := newChangedPaths(t, "", 0)
 			dry.land(t)
 			calls := dry.calls
 			dry.end(t)
 			names := strikeNames()
 			missed := 0
 			c.Loop(t, func(t *testing.T, seed uint64, r *rand.Rand) {
-				s := newStruck(t, names[seed%uint64(len(names))], 1+r.IntN(calls))
+				s := newChangedPaths(t, names[seed%uint64(len(names))], 1+r.IntN(calls))
 				s.land(t)
 				s.end(t)
 				if !s.met {
@@ -163,7 +163,7 @@ type struck struct {
 	outcomes map[uint64]transfer.Outcome
 }
 
-func newStruck(t *testing.T, name string, nth int) *struck {
+func newChangedPaths(t *testing.T, name string, nth int) *struck {
 	base, err := os.MkdirTemp("", "ferry-strike-")
 	must(t, err)
 	base, err = filepath.EvalSymlinks(base)

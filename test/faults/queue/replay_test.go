@@ -102,8 +102,12 @@ func (p *replaying) taken() bool {
 	return commands+controls == 0
 }
 
-// hear keeps a command, once.
+// hear keeps a command, once. A message without content is no command: the queue manager has its streams refuse such
+// messages.
 func (p *replaying) hear(subject string, data []byte) {
+	if len(data) == 0 {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, g := range p.given {

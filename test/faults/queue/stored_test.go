@@ -12,7 +12,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-const shelves = "FERRY_STORE"
+const storeStream = "FERRY_STORE"
 
 // TestCampaignStored stops the source once all data are stored, and kills the destination while it reads them: the
 // stored data must suffice. Then some stored messages are lost, and the source must send them again. In the end the
@@ -85,14 +85,14 @@ func storedCase(t *testing.T, seed uint64, r *rand.Rand) {
 		n.Make(j)
 		n.Submit(j)
 	}
-	n.UntilEvery("some is stored", 10*time.Millisecond, func() bool { has, _ := w.Stored(shelves); return has > 40 })
-	_, last := w.Stored(shelves)
+	n.UntilEvery("some is stored", 10*time.Millisecond, func() bool { has, _ := w.Stored(storeStream); return has > 40 })
+	_, last := w.Stored(storeStream)
 	from := last - uint64(r.IntN(30))
-	w.Lose(shelves, from, from+uint64(r.IntN(8)))
+	w.Lose(storeStream, from, from+uint64(r.IntN(8)))
 	n.Ferry("transfer", "cancel", gone.ID).OK()
 	n.Start("BETA")
 	n.Judge(nil, lossy)
-	n.UntilEvery("nothing is left in the store", 50*time.Millisecond, func() bool { has, _ := w.Stored(shelves); return has == 0 })
+	n.UntilEvery("nothing is left in the store", 50*time.Millisecond, func() bool { has, _ := w.Stored(storeStream); return has == 0 })
 	if n.Count("BETA", "gone") > 0 {
 		t.Error("the files of a cancelled transfer have arrived")
 	}

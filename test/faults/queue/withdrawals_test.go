@@ -176,7 +176,7 @@ func (w *withdrawing) cancel() {
 	var cancels []*network.Sending
 	for _, a := range w.all {
 		if a.cancel {
-			cancels = append(cancels, w.Async("transfer", "cancel", "--timeout", "2s", "--agent", "ALPHA", a.ID()))
+			cancels = append(cancels, w.Async("transfer", "cancel", "--timeout", "10s", "--agent", "ALPHA", a.ID()))
 		}
 	}
 	for _, c := range cancels {

@@ -17,13 +17,13 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A restless is a program that changes a file continuously.
-type restless struct {
+// A fileChanger is a program that changes a file continuously.
+type fileChanger struct {
 	name string
 	do   func(f *os.File, n int) error
 }
 
-var restlessness = []restless{
+var restlessness = []fileChanger{
 	{"a log that grows by lines", func(f *os.File, n int) error {
 		_, err := fmt.Fprintf(f, "%d one more line\n", n)
 		return err
@@ -110,7 +110,7 @@ func growing(t *testing.T, seed uint64, r *rand.Rand) {
 }
 
 // disturb runs a program on a file until stop is called. stop returns the longest pause of the program.
-func disturb(t *testing.T, path string, how restless) (stop func() (time.Duration, error)) {
+func disturb(t *testing.T, path string, how fileChanger) (stop func() (time.Duration, error)) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)

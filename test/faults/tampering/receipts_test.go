@@ -36,7 +36,7 @@ func TestCampaignReceipts(t *testing.T) {
 		What:     "coordinations with the network's own identity that receipt audit records which they do not keep, with no proof or a false one, and an honest one after them",
 		Packages: []string{"internal/audit", "internal/audit/witness", "internal/agent", "internal/agent/outbox", "internal/coordination", "internal/ledger"}},
 		func(t *testing.T, c *campaign.C) {
-			c.Beside(t, 4, lied)
+			c.Beside(t, 4, forged)
 		})
 }
 
@@ -114,10 +114,10 @@ func (s *stage) until(what string, ok func() bool) {
 
 const acts = 5
 
-// lied is one case.
-func lied(t *testing.T, seed uint64, r *rand.Rand) {
+// forged is one case.
+func forged(t *testing.T, seed uint64, r *rand.Rand) {
 	s := newStage(t)
-	l := s.liar(int(seed%4), r)
+	l := s.forger(int(seed%4), r)
 	for range acts {
 		s.ask(wire.AskAgent("ALPHA", s.user.Self()), wire.AskSet, wire.SetRates{Rates: map[transfer.AgentName]string{"": "1M"}})
 	}
@@ -161,7 +161,7 @@ type liar struct {
 	stop     func()
 }
 
-func (s *stage) liar(way int, r *rand.Rand) *liar {
+func (s *stage) forger(way int, r *rand.Rand) *liar {
 	s.Helper()
 	l := &liar{stage: s, way: way, conn: s.connect(s.service), seed: r.Uint64()}
 	var err error

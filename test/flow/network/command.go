@@ -230,8 +230,8 @@ func (s *Sending) WaitFor(limit time.Duration) Result {
 	return r
 }
 
-// stands describes the progress of the command, with its last lines.
-func (s *Sending) stands() string {
+// describe describes the progress of the command, with its last lines.
+func (s *Sending) describe() string {
 	how := "is running"
 	if !s.Running() {
 		how = fmt.Sprintf("ended with %d", s.cmd.ProcessState.ExitCode())

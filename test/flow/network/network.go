@@ -504,7 +504,7 @@ func (p *process) running() bool {
 // down kills the running processes. If the test has failed, it shows the last lines of each process.
 func (n *Network) down() {
 	if n.t.Failed() && n.last != nil {
-		n.t.Logf("the last transfer: %s", n.last.stands())
+		n.t.Logf("the last transfer: %s", n.last.describe())
 	}
 	for _, p := range n.procs {
 		if p.running() {

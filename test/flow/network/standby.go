@@ -26,7 +26,7 @@ func (n *Network) Pair(agent, urlOne, urlTwo string, flags ...string) (one, two 
 }
 
 // An InstanceRuns counts how often an instance has become active and has begun to stand by.
-type InstanceRuns struct{ Active, Standing int }
+type InstanceRuns struct{ Active, StandbyRuns int }
 
 // InstanceRunsOf reads the output of an instance of an agent, in all of its runs.
 func (n *Network) InstanceRunsOf(who, agent string) InstanceRuns {
@@ -53,7 +53,7 @@ func (n *Network) WaitStandby(who, agent string, before InstanceRuns) {
 		if !n.Running(who) {
 			n.t.Fatalf("%s has ended: %s", who, n.Wrote(who))
 		}
-		return n.InstanceRunsOf(who, agent).Standing > before.Standing
+		return n.InstanceRunsOf(who, agent).StandbyRuns > before.StandbyRuns
 	})
 }
 

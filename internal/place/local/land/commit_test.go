@@ -335,7 +335,7 @@ func TestNoSpace(t *testing.T) {
 	must(t, p.Discard())
 }
 
-func TestPoisonedPartial(t *testing.T) {
+func TestPartialFailsPermanently(t *testing.T) {
 	fault := disktest.NewFault(1, syscall.EIO)
 	fault.Only = "syncdata"
 	f, dir := newFS(t, fault)

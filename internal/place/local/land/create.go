@@ -29,17 +29,17 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 	for again := false; ; again = true {
 		d, err := l.tree.dir(p.Parent(), l.goal(p))
 		if err != nil {
-			return nil, l.waits.landError(transfer.Path(p.Path), err)
+			return nil, l.obstacleWaits.landError(transfer.Path(p.Path), err)
 		}
 		part, err := l.createIn(d, p, item, size, allocated)
 		if err == nil {
-			l.waits.writable(d)
+			l.obstacleWaits.writable(d)
 			return part, nil
 		}
 		l.tree.open.forget(d) // its path may lead elsewhere by now
 		l.tree.open.release(d)
 		if again || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) {
-			return nil, l.waits.landError(transfer.Path(p.Path), err)
+			return nil, l.obstacleWaits.landError(transfer.Path(p.Path), err)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 
 	at, err := intent.ParsePoint(point)
 	if err != nil {
-		return nil, l.waits.doubtful(p, err)
+		return nil, l.obstacleWaits.doubtful(p, err)
 	}
 
 	d, err := l.tree.dir(p.Parent(), nil)
@@ -114,7 +114,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 		return nil, err
 	}
 	if err != nil {
-		return nil, l.waits.doubtful(p, err)
+		return nil, l.obstacleWaits.doubtful(p, err)
 	}
 
 	part, err := l.reopenIn(d, p, item, at, size, allocated)
@@ -138,7 +138,7 @@ func (l *Landing) reopenIn(d *sharedDir, p disk.Location, item uint64, at int64,
 	if part, err := h.resume(); transfer.KindOf(err).Waits() {
 		return nil, err
 	} else if err != nil {
-		return nil, l.waits.doubtful(p, err)
+		return nil, l.obstacleWaits.doubtful(p, err)
 	} else if part != nil {
 		if err := part.reserve(size); err != nil {
 			l.disk.Close(part.f)
@@ -150,7 +150,7 @@ func (l *Landing) reopenIn(d *sharedDir, p disk.Location, item uint64, at int64,
 	temp := l.temps.name(item)
 	f, err := l.disk.Open(d.Dir, temp, os.O_RDWR, 0)
 	if err != nil {
-		return nil, l.waits.doubtful(p, err)
+		return nil, l.obstacleWaits.doubtful(p, err)
 	}
 
 	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
@@ -159,7 +159,7 @@ func (l *Landing) reopenIn(d *sharedDir, p disk.Location, item uint64, at int64,
 	}
 	if err != nil {
 		l.disk.Close(f)
-		return nil, l.waits.doubtful(p, err)
+		return nil, l.obstacleWaits.doubtful(p, err)
 	}
 	if err := part.reserve(size); err != nil {
 		l.disk.Close(f)

@@ -39,9 +39,9 @@ func openWith(t testing.TB, cfg disk.Config) *FS {
 	r, err := disk.OpenRoots(cfg)
 	must(t, err)
 	t.Cleanup(func() { r.Close() })
-	log, spare := slog.New(slog.DiscardHandler), &disk.OptionalFiles{}
-	to := NewTarget(r, spare, Config{Incarnation: 7, Digest: testDigest, Log: log})
-	find := walk.NewFinder(r, spare, "", "", 0)
+	log, optional := slog.New(slog.DiscardHandler), &disk.OptionalFiles{}
+	to := NewTarget(r, optional, Config{Incarnation: 7, Digest: testDigest, Log: log})
+	find := walk.NewFinder(r, optional, "", "", 0)
 	return &FS{to, source.NewAccess(r, find, 7, log), find, cfg.Roots[0]}
 }
 

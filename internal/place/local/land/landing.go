@@ -21,14 +21,14 @@ type Landing struct {
 
 // shared is the state that the landings of one transfer have in common.
 type shared struct {
-	fs       *Target
-	disk     disk.Disk
-	tree     dirTree
-	temps    temps
-	sidecars sidecars
-	renames  renames
-	waits    waits
-	watches  watches
+	fs            *Target
+	disk          disk.Disk
+	tree          dirTree
+	temps         temps
+	sidecars      sidecars
+	renames       renames
+	obstacleWaits obstacleWaits
+	watches       watches
 
 	explained atomic.Int64        // number of names read to explain why one is taken
 	looked    map[disk.Entry]bool // free names that Look has returned
@@ -40,8 +40,8 @@ func newShared(f *Target, cfg place.LandConfig) *shared {
 		tree: dirTree{fs: f, durable: cfg.Durable, may: cfg.May, earlier: cfg.Made, open: dirCache{optional: f.optional}, dirty: map[string]bool{}, own: map[disk.DirID]bool{}},
 		temps: temps{disk: f.disk, log: f.log, of: cfg.Transfer, incarnation: f.cfg.Incarnation, generation: cfg.Generation, older: cfg.Older,
 			prefix: disk.TempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)},
-		waits:   waits{fs: f, of: cfg.Transfer, patience: cfg.Patience},
-		watches: watches{disk: f.disk, log: f.log, on: cfg.Durable && f.cfg.GroupSync >= 0}}
+		obstacleWaits: obstacleWaits{fs: f, of: cfg.Transfer, patience: cfg.Patience},
+		watches:       watches{disk: f.disk, log: f.log, on: cfg.Durable && f.cfg.GroupSync >= 0}}
 	l.sidecars = sidecars{disk: f.disk, log: f.log, tree: &l.tree, temps: &l.temps, durable: cfg.Durable}
 	l.renames = renames{disk: f.disk, log: f.log, tree: &l.tree, temps: &l.temps, durable: cfg.Durable, unnamed: map[uint64]bool{}}
 	return l

@@ -56,7 +56,7 @@ func (c *commit) makeOne(w *work) error {
 }
 
 func (c *commit) dirError(w *work, err error) {
-	e := w.l.waits.landError(w.in.Outcome.Path, err)
+	e := w.l.obstacleWaits.landError(w.in.Outcome.Path, err)
 	var already *transfer.Error
 	if transfer.KindOf(e).Waits() {
 		w.wait = e

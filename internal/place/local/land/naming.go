@@ -62,8 +62,8 @@ func (c *commit) rename(w *work) {
 		w.fail(w.l.rule.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
 		w.again = changedByOther(w.in.Outcome.Path)
-	case w.l.waits.obstructed(w.in.Outcome.Path, err) != nil:
-		w.wait = w.l.waits.obstructed(w.in.Outcome.Path, err)
+	case w.l.obstacleWaits.obstructed(w.in.Outcome.Path, err) != nil:
+		w.wait = w.l.obstacleWaits.obstructed(w.in.Outcome.Path, err)
 	case disk.Refused(err), disk.IsBusy(err):
 		w.fail(disk.TargetError(w.in.Outcome.Path, err))
 	default:

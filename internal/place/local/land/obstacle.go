@@ -82,8 +82,8 @@ func (o *obstacles) gone(b obstacle) {
 	delete(o.met, b)
 }
 
-// waits decides about the obstacles that the items of one transfer meet.
-type waits struct {
+// obstacleWaits decides about the obstacles that the items of one transfer meet.
+type obstacleWaits struct {
 	fs       *Target
 	of       transfer.ID
 	patience time.Duration // LandConfig.Patience
@@ -91,7 +91,7 @@ type waits struct {
 
 // obstructed returns the reason to wait for an obstacle that has not lasted too long. It returns nil for another error,
 // or if the patience is exhausted.
-func (s *waits) obstructed(p transfer.Path, err error) error {
+func (s *obstacleWaits) obstructed(p transfer.Path, err error) error {
 	if !disk.IsReadOnly(err) && !disk.IsBusy(err) {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (s *waits) obstructed(p transfer.Path, err error) error {
 }
 
 // landError returns disk.TargetError, or an error that waits for an obstacle.
-func (s *waits) landError(p transfer.Path, err error) error {
+func (s *obstacleWaits) landError(p transfer.Path, err error) error {
 	var e *transfer.Error
 	if wait := s.obstructed(p, err); wait != nil && !errors.As(err, &e) {
 		return wait
@@ -118,7 +118,7 @@ func (s *waits) landError(p transfer.Path, err error) error {
 }
 
 // doubtful returns the error of a temporary that cannot be resumed, or an error that waits while it may be sound.
-func (s *waits) doubtful(p disk.Location, why error) error {
+func (s *obstacleWaits) doubtful(p disk.Location, why error) error {
 	if err := s.obstructed(transfer.Path(p.Path), why); err != nil {
 		return err // the temporary is sound
 	}
@@ -141,6 +141,6 @@ func deviceOf(roots *disk.Roots, p transfer.Path) uint64 {
 }
 
 // writable records that the file system of a directory accepts writes.
-func (s *waits) writable(d *sharedDir) {
+func (s *obstacleWaits) writable(d *sharedDir) {
 	s.fs.obstacles.gone(obstacle{of: s.of, device: d.ID().Dev})
 }

@@ -207,7 +207,7 @@ func (p *Partial) writeAt(b []byte, off int64) error {
 		case err != nil && disk.IsNoSpace(err):
 			return p.noSpace(int64(len(b)-done), err)
 		case err != nil:
-			return p.failPermanently(p.l.waits.landError(p.path(), err))
+			return p.failPermanently(p.l.obstacleWaits.landError(p.path(), err))
 		case n <= 0:
 			return p.failPermanently(disk.Wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
 		}

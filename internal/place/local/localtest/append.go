@@ -196,12 +196,12 @@ func testAppendRecords(t *testing.T, p *Place) {
 	f, j := p.open(t), newLedger()
 	l := p.land(t, f, j, appending)
 	item := uint64(0)
-	land := func(name string, beside []byte) transfer.Outcome {
+	land := func(name string, sidecar []byte) transfer.Outcome {
 		item++
 		w, err := write(l, item, name, []byte("rec1"))
 		must(t, err)
-		if beside != nil {
-			w.Part.(*land.Partial).Sidecar = &intent.Sidecar{Data: beside}
+		if sidecar != nil {
+			w.Part.(*land.Partial).Sidecar = &intent.Sidecar{Data: sidecar}
 		}
 		_, err = l.Commit(t.Context(), []place.Pending{w})
 		must(t, err)
@@ -214,10 +214,10 @@ func testAppendRecords(t *testing.T, p *Place) {
 	if o := land("x", []byte(fixed)); !o.OK() || p.read(t, "x") != "rec1rec1" || p.read(t, record.SidecarName("x")) != fixed {
 		t.Errorf("the same records: %+v, %q", o, p.read(t, "x"))
 	}
-	for _, beside := range [][]byte{nil, []byte(variable)} {
-		o := land("x", beside)
+	for _, sidecar := range [][]byte{nil, []byte(variable)} {
+		o := land("x", sidecar)
 		if o.OK() || o.Err.Kind != transfer.KindExists || !strings.Contains(o.Err.Text, "FB") || !strings.Contains(o.Err.Text, "IBM-1047") {
-			t.Errorf("other records, %q: %+v", beside, o)
+			t.Errorf("other records, %q: %+v", sidecar, o)
 		}
 		if p.read(t, "x") != "rec1rec1" || p.read(t, record.SidecarName("x")) != fixed {
 			t.Errorf("%q, %q", p.read(t, "x"), p.read(t, record.SidecarName("x")))

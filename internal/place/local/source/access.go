@@ -33,8 +33,8 @@ func (f *Access) Files(first transfer.Location, may place.Permit, follow bool) p
 	return files{s}
 }
 
-// Aside is AsideName.
-func (f *Access) Aside(id transfer.ID, item uint64) string {
+// AsideName is disk.AsideName for this agent.
+func (f *Access) AsideName(id transfer.ID, item uint64) string {
 	return disk.AsideName(f.incarnation, id, item)
 }
 

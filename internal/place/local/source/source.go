@@ -241,7 +241,7 @@ func (s *Source) Form() (known *transfer.Form, dataset bool, err error) {
 }
 
 // mayRead returns the path of a file in an open directory, if the user may read the file.
-func (s *Sources) mayRead(d *disk.Dir, name string) (lies string, err error) {
+func (s *Sources) mayRead(d *disk.Dir, name string) (realPath string, err error) {
 	if s.may == nil {
 		return "", nil
 	}
@@ -249,8 +249,8 @@ func (s *Sources) mayRead(d *disk.Dir, name string) (lies string, err error) {
 	if err != nil {
 		return "", err
 	}
-	lies = path.Join(real, name)
-	return lies, s.may(transfer.AuthSource, lies)
+	realPath = path.Join(real, name)
+	return realPath, s.may(transfer.AuthSource, realPath)
 }
 
 type files struct{ *Sources }

@@ -42,7 +42,7 @@ func (p *Peers) run(client, server net.Conn, info []byte, admit func(string) (Ca
 	first := l.accepted(func(jwt string) (Caller, error) {
 		c, err := admit(jwt)
 		if err == nil {
-			l.begin(c.Passage)
+			l.begin(c.PeerFilter)
 			left = p.Linked(l, Connection{Peer: c.Token, Remote: client.RemoteAddr(), Local: server.LocalAddr()})
 		}
 		return c, err
@@ -53,10 +53,10 @@ func (p *Peers) run(client, server net.Conn, info []byte, admit func(string) (Ca
 	}
 }
 
-// A Way leads a channel that a queue manager dials through Links. It listens on loopback, as a proxy that the server
-// dials through, and refuses all other clients.
-type Way struct {
-	cfg    WayConfig
+// A ChannelProxy leads a channel that a queue manager dials through Links. It listens on loopback, as a proxy that the
+// server dials through, and refuses all other clients.
+type ChannelProxy struct {
+	cfg    ChannelProxyConfig
 	l      net.Listener
 	secret string
 	quiet  *quiet.Log
@@ -65,39 +65,41 @@ type Way struct {
 	tasks  sync.WaitGroup
 }
 
-// WayConfig is the configuration of a Way.
-type WayConfig struct {
+// ChannelProxyConfig is the configuration of a ChannelProxy.
+type ChannelProxyConfig struct {
 	Channel string // its name
 	// Dial connects to an address, shakes hands, and returns the name of the queue manager there.
 	Dial func(ctx context.Context, address string) (conn net.Conn, peer string, err error)
-	// Passage is that of a peer.
-	Passage func(peer string) Passage
-	Linked  func(l *Link, c Connection) (left func())
-	Log     *slog.Logger
+	// PeerFilter is that of a peer.
+	PeerFilter func(peer string) PeerFilter
+	Linked     func(l *Link, c Connection) (left func())
+	Log        *slog.Logger
 }
 
-// OpenWay opens a Way.
-func OpenWay(cfg WayConfig) (*Way, error) {
+// OpenChannelProxy opens a ChannelProxy.
+func OpenChannelProxy(cfg ChannelProxyConfig) (*ChannelProxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	w := &Way{cfg: cfg, l: l, secret: rand.Text(), quiet: quiet.New(cfg.Log, nil)}
+	w := &ChannelProxy{cfg: cfg, l: l, secret: rand.Text(), quiet: quiet.New(cfg.Log, nil)}
 	w.ctx, w.end = context.WithCancel(context.Background())
 	w.tasks.Go(w.accept)
 	return w, nil
 }
 
-// Proxy returns the address of the proxy, with the name and the password that it asks for.
-func (w *Way) Proxy() (at, user, password string) { return "http://" + w.Addr(), wayUser, w.secret }
+// Login returns the address of the proxy, with the name and the password that it asks for.
+func (w *ChannelProxy) Login() (at, user, password string) {
+	return "http://" + w.Addr(), wayUser, w.secret
+}
 
 // Addr returns the address of the listener.
-func (w *Way) Addr() string { return w.l.Addr().String() }
+func (w *ChannelProxy) Addr() string { return w.l.Addr().String() }
 
 const wayUser = "queue-manager"
 
 // Close ends all connections and returns when they have ended.
-func (w *Way) Close() {
+func (w *ChannelProxy) Close() {
 	if w == nil {
 		return
 	}
@@ -106,7 +108,7 @@ func (w *Way) Close() {
 	w.tasks.Wait()
 }
 
-func (w *Way) accept() {
+func (w *ChannelProxy) accept() {
 	for {
 		c, err := w.l.Accept()
 		if w.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
@@ -125,11 +127,11 @@ func (w *Way) accept() {
 }
 
 // serve serves a connection that the server makes through the proxy.
-func (w *Way) serve(server net.Conn) {
+func (w *ChannelProxy) serve(server net.Conn) {
 	defer server.Close()
 	defer context.AfterFunc(w.ctx, func() { server.Close() })()
 	server.SetDeadline(time.Now().Add(GreetTime))
-	Shallow(server)
+	LimitBuffers(server)
 	in := bufio.NewReader(server)
 	q, err := http.ReadRequest(in)
 	if err != nil {
@@ -153,7 +155,7 @@ func (w *Way) serve(server net.Conn) {
 	}
 	server.SetDeadline(time.Time{})
 	l := newLink(bufio.NewReaderSize(conn, maxLinkLine), bufio.NewWriterSize(server, outBuffer))
-	p := w.cfg.Passage(peer)
+	p := w.cfg.PeerFilter(peer)
 	left := w.cfg.Linked(l, Connection{Peer: peer, Channel: w.cfg.Channel, Remote: conn.RemoteAddr(), Local: server.LocalAddr()})
 	defer left()
 	w.tasks.Go(func() {
@@ -169,8 +171,8 @@ func (w *Way) serve(server net.Conn) {
 	}
 }
 
-// Shallow bounds the bytes that lie in a connection on loopback, where they would wait behind those of a slow link.
-func Shallow(c net.Conn) {
+// LimitBuffers bounds the bytes that lie in a connection on loopback, where they would wait behind those of a slow link.
+func LimitBuffers(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		t.SetReadBuffer(shallow) // or more bytes wait
 	}
@@ -190,7 +192,7 @@ type readAfter struct {
 func (r readAfter) Read(b []byte) (int, error) { return r.in.Read(b) }
 
 // admits reports whether a request is the server's.
-func (w *Way) admits(q *http.Request) bool {
+func (w *ChannelProxy) admits(q *http.Request) bool {
 	q.Header.Set("Authorization", q.Header.Get("Proxy-Authorization"))
 	user, password, ok := q.BasicAuth()
 	return ok && q.Method == http.MethodConnect && user == wayUser && subtle.ConstantTimeCompare([]byte(password), []byte(w.secret)) == 1

@@ -11,8 +11,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A line asks questions over a client's connection, and waits for their answers.
-type line struct {
+// An asker asks questions over a client's connection, and waits for their answers.
+type asker struct {
 	conn    *qmgr.Conn
 	clock   clock.Clock
 	timeout time.Duration // of an answer
@@ -23,11 +23,11 @@ type line struct {
 // defaultTimeout is the default of Client.Timeout.
 const defaultTimeout = 5 * time.Second
 
-func (c *Client) line() line {
-	return line{c.Conn, c.Clock, cmp.Or(c.Timeout, defaultTimeout), c.Network, c.For}
+func (c *Client) asker() asker {
+	return asker{c.Conn, c.Clock, cmp.Or(c.Timeout, defaultTimeout), c.Network, c.For}
 }
 
-func (l line) sleep(ctx context.Context, d time.Duration) error {
+func (l asker) sleep(ctx context.Context, d time.Duration) error {
 	t := l.clock.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -38,7 +38,7 @@ func (l line) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (l line) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
+func (l asker) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
 	a.V, a.Room = wire.Version, qmgr.Room(l.conn)
 	data, err := l.conn.Request(ctx, subject, l.signedAsk(subject, a), limit)
 	if err != nil {
@@ -49,7 +49,7 @@ func (l line) ask(ctx context.Context, subject string, a wire.Ask, limit time.Du
 
 // inbox returns a subject of this process's own for the answers of an agent, and the channel of the answers; answers
 // without a waiter are dropped.
-func (l line) inbox(of transfer.AgentName) (subject string, answers <-chan []byte, stop func(), err error) {
+func (l asker) inbox(of transfer.AgentName) (subject string, answers <-chan []byte, stop func(), err error) {
 	in := make(chan []byte, 4)
 	subject = l.conn.NewInbox(of.Token())
 	stop, err = l.conn.Subscribe(subject, func(m qmgr.Message) {
@@ -62,7 +62,7 @@ func (l line) inbox(of transfer.AgentName) (subject string, answers <-chan []byt
 }
 
 // answerIn waits for an answer about an ID; nil without an error: none has come in time.
-func (l line) answerIn(ctx context.Context, answers <-chan []byte, about transfer.ID, d time.Duration) (*wire.Answer, error) {
+func (l asker) answerIn(ctx context.Context, answers <-chan []byte, about transfer.ID, d time.Duration) (*wire.Answer, error) {
 	t := l.clock.NewTimer(d)
 	defer t.Stop()
 	for {
@@ -79,16 +79,16 @@ func (l line) answerIn(ctx context.Context, answers <-chan []byte, about transfe
 	}
 }
 
-func (l line) coordination(ctx context.Context, ask wire.Ask) (*wire.Answer, error) {
+func (l asker) coordination(ctx context.Context, ask wire.Ask) (*wire.Answer, error) {
 	return l.answered(ctx, wire.AskSubject(wire.Coordination, l.conn.Self()), "coordination", ask, l.timeout)
 }
 
-func (l line) askAgent(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Answer, error) {
+func (l asker) askAgent(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Answer, error) {
 	return l.answered(ctx, wire.AskAgent(name, l.conn.Self()), "agent "+string(name), ask, l.timeout)
 }
 
 // answered asks, and names the party that has not answered in its error.
-func (l line) answered(ctx context.Context, subject, whom string, ask wire.Ask, wait time.Duration) (*wire.Answer, error) {
+func (l asker) answered(ctx context.Context, subject, party string, ask wire.Ask, wait time.Duration) (*wire.Answer, error) {
 	ans, err := l.ask(ctx, subject, ask, wait)
 	switch kind := transfer.KindOf(err); {
 	case ans != nil || err == nil: // an error that was answered
@@ -96,16 +96,16 @@ func (l line) answered(ctx context.Context, subject, whom string, ask wire.Ask, 
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case kind == transfer.KindUnreachable:
-		return nil, transfer.Errorf(kind, "%s does not answer: it is not connected to %s", whom, l.network)
+		return nil, transfer.Errorf(kind, "%s does not answer: it is not connected to %s", party, l.network)
 	case kind == transfer.KindTimeout:
-		return nil, transfer.Errorf(kind, "%s has not answered within %s", whom, wait)
+		return nil, transfer.Errorf(kind, "%s has not answered within %s", party, wait)
 	}
 	return nil, err
 }
 
 // enqueue tries for as long as an answer to the message enqueued before may take. The message states how long it is
 // valid, which is less at each try.
-func (l line) enqueue(ctx context.Context, limit time.Duration, subject string, message func() []byte) (qmgr.Storing, error) {
+func (l asker) enqueue(ctx context.Context, limit time.Duration, subject string, message func() []byte) (qmgr.Storing, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return l.conn.EnqueueFresh(ctx, subject, message)
@@ -113,7 +113,7 @@ func (l line) enqueue(ctx context.Context, limit time.Duration, subject string, 
 
 // tellCoordination publishes the transfer as queued, as withdrawn, or as failed if its agent has refused it. Nothing
 // depends on it.
-func (l line) tellCoordination(q *transfer.Request, as transfer.State, why error) {
+func (l asker) tellCoordination(q *transfer.Request, as transfer.State, why error) {
 	code := as.Code()
 	if why != nil {
 		code = transfer.KindOf(why).Code()

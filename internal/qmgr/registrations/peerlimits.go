@@ -10,22 +10,22 @@ import (
 	"ferry/internal/wire"
 )
 
-// peerPaces bound the messages of each speaker behind a peer, over all connections of the peer. They are apart from the paces of
-// clients (limits): a peer that speaks for an agent here does not delay the agent.
-type peerPaces struct{ asks, words, pairs *quota.Pace }
+// peerLimits bound the messages of each speaker behind a peer, over all connections of the peer. They are apart from the
+// paces of clients (limits): a peer that speaks for an agent here does not delay the agent.
+type peerLimits struct{ asks, words, pairs *quota.Pace }
 
-// newPeerPaces returns paces of twice the rates of a member. The gate of an honest peer has delayed the messages of
+// newPeerLimits returns paces of twice the rates of a member. The gate of an honest peer has delayed the messages of
 // each member to those rates. But messages that have waited for the link come at once.
-func newPeerPaces() *peerPaces {
+func newPeerLimits() *peerLimits {
 	twice := func(r quota.Rate) *quota.Pace {
 		return quota.NewPace(quota.Rate{Messages: 2 * r.Messages, Bytes: 2 * r.Bytes, Burst: r.Burst})
 	}
-	return &peerPaces{asks: twice(AskRate), words: twice(WordRate), pairs: twice(PairRate)}
+	return &peerLimits{asks: twice(AskRate), words: twice(WordRate), pairs: twice(PairRate)}
 }
 
-// Admits implements gate.Passage. Chunk messages have no pace, as those of clients; the limits of Read are for registrations. Coordination
-// and the authority have none, as they answer all members.
-func (p *passage) Admits(subject string, size int) bool {
+// Admits implements gate.PeerFilter. Chunk messages have no pace, as those of clients; the limits of Read are for
+// registrations. Coordination and the authority have none, as they answer all members.
+func (p *peerFilter) Admits(subject string, size int) bool {
 	class, to := wire.ClassOf(subject)
 	if class == wire.ClassData || p.Body(subject) {
 		return true
@@ -51,7 +51,7 @@ func (p *passage) Admits(subject string, size int) bool {
 
 // speaker returns the name that a message is charged to: for a pipe its user, and for the queue managers behind the
 // peer the kind of the message as well.
-func (p *passage) speaker(subject string) string {
+func (p *peerFilter) speaker(subject string) string {
 	t := strings.Split(subject, ".")
 	switch kind := t[1]; {
 	case kind == "manager" || kind == "forward":
@@ -66,7 +66,7 @@ func (p *passage) speaker(subject string) string {
 }
 
 // charged returns the token of the identity that pays for the messages of a token.
-func (p *passage) charged(token string) string {
+func (p *peerFilter) charged(token string) string {
 	p.at.Mu.Lock()
 	defer p.at.Mu.Unlock()
 	return p.at.signer(token)

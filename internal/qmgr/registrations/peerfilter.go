@@ -13,9 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A passage decides which messages the queue manager at the other end of a channel hears and publishes here: messages
-// for identities behind the channel, and messages of them. Both ends of a channel have the same rules, each for the
-// other end.
+// A peerFilter decides which messages the queue manager at the other end of a channel hears and publishes here: messages for
+// identities behind the channel, and messages of them. Both ends of a channel have the same rules, each for the other end.
 //
 //	subject                        the peer hears, if behind it is          the peer publishes, if behind it is
 //	reply.TO.FROM                  TO                                       FROM
@@ -32,13 +31,13 @@ import (
 //	trust, rules, claims           always                                   always; the authority has signed it
 //	place.NAME                     always                                   always; NAME has signed it
 //
-// A message may name a reply only if it is a question. The reply is an inbox of its speaker. The messages of each
-// speaker have a pace (peerPaces).
-type passage struct {
+// A message may name a reply only if it is a question. The reply is an inbox of its speaker. The messages of each speaker have a pace
+// (peerLimits).
+type peerFilter struct {
 	at    *Registry
 	peer  string // the token of the queue manager at the other end
 	fresh *rate.Limiter
-	paces *peerPaces
+	paces *peerLimits
 }
 
 // The number of a peer's registrations that are checked in a second, and at once.
@@ -47,17 +46,17 @@ const (
 	checksAtOnce  = 5000
 )
 
-func NewPassage(at *Registry, peer string) *passage {
+func NewPeerFilter(at *Registry, peer string) *peerFilter {
 	token := transfer.Token(peer)
 	fresh, paces := at.limitsOf(token)
-	return &passage{at, token, fresh, paces}
+	return &peerFilter{at, token, fresh, paces}
 }
 
 // watchers see the live figures of all transfers.
 var watchers = []roles.Role{roles.Admin, roles.Operator, roles.Auditor, roles.Coordination, roles.Authority}
 
-// Hears implements gate.Passage.
-func (p *passage) Hears(subject string) (ok bool, on string) {
+// Hears implements gate.PeerFilter.
+func (p *peerFilter) Hears(subject string) (ok bool, on string) {
 	if strings.HasPrefix(subject, LoopSubject) {
 		return p.at.loops(p.peer), anyone
 	}
@@ -104,8 +103,8 @@ func signed(kind string) bool { return kind == "trust" || kind == "rules" || kin
 // managers have signed a loop.
 const LoopSubject = "$LDS."
 
-// Says implements gate.Passage.
-func (p *passage) Says(subject, reply string) bool {
+// Says implements gate.PeerFilter.
+func (p *peerFilter) Says(subject, reply string) bool {
 	t := strings.Split(subject, ".")
 	if len(t) < 2 || t[0] != "ferry" || strings.ContainsAny(subject, "*>") || slices.Contains(t, "") || !streams.IsPrintable(subject) || wire.TooLong(subject) {
 		return false
@@ -140,13 +139,13 @@ func (p *passage) Says(subject, reply string) bool {
 	return false
 }
 
-// Body implements gate.Passage.
-func (p *passage) Body(subject string) bool {
+// Body implements gate.PeerFilter.
+func (p *peerFilter) Body(subject string) bool {
 	return strings.HasPrefix(subject, wire.RegistrationSubject(""))
 }
 
-// Read implements gate.Passage. It takes a registration before the messages that follow it.
-func (p *passage) Read(_ string, body []byte) (pass bool, err error) {
+// Read implements gate.PeerFilter. It takes a registration before the messages that follow it.
+func (p *peerFilter) Read(_ string, body []byte) (pass bool, err error) {
 	if !p.fresh.Allow() {
 		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s sends more than %d places a second", p.peer, checksASecond)
 	}

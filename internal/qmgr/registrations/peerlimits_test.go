@@ -19,7 +19,7 @@ func pacesOfSpeakers(t *testing.T) {
 	at := New(Config{Log: slog.New(slog.DiscardHandler)})
 	pipe := transfer.StreamAgentOf("bob", transfer.ID{15: 1})
 	at.streams[pipe.StreamUser()] = "bob"
-	p := NewPassage(at, "TWO")
+	p := NewPeerFilter(at, "TWO")
 	id := "01900000-0000-7000-8000-000000000000"
 	for _, x := range []struct {
 		subject string
