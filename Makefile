@@ -90,7 +90,7 @@ race: cc ## run all tests under the race detector (needs a C compiler)
 
 # RACED are the packages in which goroutines meet; the one that takes longest begins first. RACE_SKIPPED are their tests that take longest under the
 # detector and are left to make race: -skip has go test leave them out, and the first line names them.
-RACED        := ./internal/qmgr/server ./internal/qmgr ./internal/ledger ./internal/place/local/... ./internal/agent/... ./internal/lane/... ./internal/sender/... ./internal/receiver/... ./internal/coordination $(addprefix ./internal/qmgr/,channel cluster disk errands forward link places)
+RACED        := ./internal/qmgr/server ./internal/qmgr ./internal/ledger ./internal/place/local/... ./internal/agent/... ./internal/lane/... ./internal/sender/... ./internal/receiver/... ./internal/coordination $(addprefix ./internal/qmgr/,channel cluster errands forward link registrations storage)
 RACE_SKIPPED := ^(TestLossInACluster|TestAQueueThatAllHaveLost|TestAllThreeComeBack|TestAMemberIsRemoved|TestThreeAreOne|TestAMemberOpensItsStoreAnew|TestOneAnswerInACluster|TestRevokedEverywhere|TestPartsWithoutHeadExpire|TestDamageIsFound|TestCommitEveryCallFails|TestAskedInAnyOrder|TestMalformedCommandsCostLittle)$$
 
 race-short: cc ## the race detector on the packages in which goroutines meet (needs a C compiler)
