@@ -23,7 +23,7 @@ func TestLanesSayWhatTheyCarry(t *testing.T) {
 	}
 	t.Cleanup(server.Shutdown)
 	connect := func(name string) *qmgr.Conn {
-		c, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: server.URL(), Name: name, Log: slog.New(slog.DiscardHandler)})
+		c, err := qmgr.Connect(ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: server.URL(), Name: name, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -165,7 +165,7 @@ func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 	}
 	ask := func(as string, b wire.Begun) (*transfer.Progress, error) {
 		t.Helper()
-		conn, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Self: as, Name: as, Log: slog.New(slog.DiscardHandler)})
+		conn, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: s.server.URL(), Self: as, Name: as, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func newStage(t *testing.T) *stage {
 
 func (s *stage) connect(name string) *qmgr.Conn {
 	s.Helper()
-	c, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Name: name, Log: slog.New(slog.DiscardHandler)})
+	c, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: s.server.URL(), Name: name, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestAgentsOfOneNameAtBothEndsOfAChannel(t *testing.T) {
 	}
 	came := make(chan started, 2)
 	for _, server := range []*server.Server{one, two} {
-		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: server.URL(), Name: "ALPHA", Log: log})
+		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: server.URL(), Name: "ALPHA", Log: log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func (s *trusted) pipe(user *identity.Identity, id transfer.ID) (transfer.AgentN
 	jwts, err := authority.Ticket(s.net, user.Name(), authority.Pipe{Transfer: id, Peer: "ALPHA", Right: transfer.AuthDest})
 	s.must(err)
 	name := transfer.StreamAgentOf(user.Name().String(), id)
-	conn, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: user, Self: name.Token(), Ticket: func() identity.JWTs { return jwts }})
+	conn, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: s.server.URL(), Identity: user, Self: name.Token(), Ticket: func() identity.JWTs { return jwts }})
 	s.must(err)
 	s.Cleanup(conn.Close)
 	return name, conn

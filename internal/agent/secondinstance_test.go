@@ -94,7 +94,7 @@ func (s *slowLine) down(to, from net.Conn, held chan struct{}) {
 func start(t *testing.T, ctx context.Context, url string) (*agent.Agent, error) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ALPHA", Log: log})
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: url, Name: "ALPHA", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestASilentInstanceCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: server.URL(), Name: "silent", Log: log})
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: server.URL(), Name: "silent", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ const (
 )
 
 // StandBy waits until this instance may be the active one of its agent, and returns the claim that Start needs in its
-// Config. It calls onStandby once, when another instance is active. The error is of KindUsage where the locks of the
+// Config. It calls standing once, when another instance is active. The error is of KindUsage where the locks of the
 // state directory's storage do not exclude other hosts. It is of KindAlive where another instance is active though the
 // lock is free, and that of ctx where it ends.
 func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*ledger.DirLock, error) {

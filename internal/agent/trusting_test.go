@@ -76,7 +76,7 @@ func (s *trusted) must(err error) {
 
 func (s *trusted) connect(i *identity.Identity) *qmgr.Conn {
 	s.Helper()
-	c, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: i})
+	c, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: s.server.URL(), Identity: i})
 	s.must(err)
 	s.Cleanup(c.Close)
 	return c
@@ -282,7 +282,7 @@ func TestANewUserWaitsForTheRules(t *testing.T) {
 	if k := settled(); k != transfer.KindNone {
 		t.Errorf("the agent answers a request with kind %s", k)
 	}
-	unlisted, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.manager, Self: "zoe"})
+	unlisted, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: s.server.URL(), Identity: s.manager, Self: "zoe"})
 	s.must(err)
 	defer unlisted.Close()
 	s.user = unlisted

@@ -289,7 +289,7 @@ func TestQuestionsAreSigned(t *testing.T) {
 	}
 
 	// A queue manager asks as root: unsigned, with its own signature, and with an earlier signature of root.
-	as, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.master.Identity(), Self: "root"})
+	as, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: s.server.URL(), Identity: s.master.Identity(), Self: "root"})
 	s.must(err)
 	t.Cleanup(as.Close)
 	askedAs := func(as *qmgr.Conn, who string, data []byte) transfer.Kind {
@@ -317,7 +317,7 @@ func TestQuestionsAreSigned(t *testing.T) {
 			t.Errorf("%s, signed by another, is answered with %s", kind, k)
 		}
 	}
-	as, err = qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.master.Identity(), Self: wire.Coordination})
+	as, err = qmgr.Connect(s.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: s.server.URL(), Identity: s.master.Identity(), Self: wire.Coordination})
 	s.must(err)
 	t.Cleanup(as.Close)
 	lost := transfer.NewID(time.Now())

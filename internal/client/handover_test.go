@@ -107,7 +107,7 @@ func newDesk(t *testing.T, ctx context.Context, line func(addr string) string) *
 	if line != nil {
 		url = "nats://" + line(strings.TrimPrefix(url, "nats://"))
 	}
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "submitter", Log: log})
+	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: url, Name: "submitter", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func newDesk(t *testing.T, ctx context.Context, line func(addr string) string) *
 
 func (d *desk) connect(ctx context.Context, name string) *qmgr.Conn {
 	d.Helper()
-	c, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: d.server.URL(), Name: name, Log: slog.New(slog.DiscardHandler)})
+	c, err := qmgr.Connect(ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: d.server.URL(), Name: name, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		d.Fatal(err)
 	}

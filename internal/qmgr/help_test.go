@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ func start(t testing.TB, dir, listen string) *server.Server {
 
 func connect(t testing.TB, cfg ConnConfig) *Conn {
 	t.Helper()
-	cfg.Log = qmgrtest.Log(t)
+	cfg.Log, cfg.Timeout = qmgrtest.Log(t), cmp.Or(cfg.Timeout, qmgrtest.Patience)
 	if cfg.times == (times{}) {
 		cfg.times = defaultTimes
 		cfg.times.ackWait = 3 * time.Second

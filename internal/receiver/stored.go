@@ -92,7 +92,7 @@ type storedDelivery struct {
 
 // A conversation is the part of an incoming transfer that its stored delivery needs.
 type conversation interface {
-	// rest ends the in-flight work before an epoch begins; false: the transfer ends or waits instead.
+	// settleInFlight ends the in-flight work before an epoch begins; false: the transfer ends or waits instead.
 	settleInFlight() bool
 	// nextEpoch replaces the state of the epoch, and closeEpoch ends it.
 	nextEpoch()

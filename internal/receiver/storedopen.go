@@ -92,7 +92,7 @@ func (s *storedDelivery) mayEnter(o *wire.Open, slot bool) (Verdict, error) {
 	return Took, nil
 }
 
-// atRest returns the verdict after rest has reported false.
+// atRest returns the verdict after settleInFlight has reported false.
 func (s *storedDelivery) atRest() (Verdict, error) {
 	if !s.in.receives() {
 		return Spent, nil

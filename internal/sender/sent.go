@@ -112,7 +112,7 @@ func archived(t *walk.Task, name transfer.Path) transfer.Path {
 	return transfer.Path(strings.TrimSuffix(string(t.Options.Archive), "/")) + "/" + name
 }
 
-// A checkedOutcome outcome is possible. delete, form and to are the item's; before says that an earlier run may have
+// A checkedOutcome is an outcome that is possible. delete, form and to are the item's; before says that an earlier run may have
 // begun it.
 type checkedOutcome struct {
 	transfer.Outcome

@@ -68,7 +68,7 @@ func (l *lasting) stop() {
 
 func (l *lasting) conn(who string) *qmgr.Conn {
 	l.t.Helper()
-	c, err := qmgr.Connect(l.ctx, qmgr.ConnConfig{URL: l.server.URL(), Identity: l.ids[who], Log: slog.New(slog.DiscardHandler)})
+	c, err := qmgr.Connect(l.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: l.server.URL(), Identity: l.ids[who], Log: slog.New(slog.DiscardHandler)})
 	must(l.t, err)
 	l.running = append(l.running, c.Close)
 	return c

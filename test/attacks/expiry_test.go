@@ -99,7 +99,7 @@ func TestIdentitiesEndInMidTransfer(t *testing.T) {
 		d.soon(0)
 		d.run(i, root, count)
 	}
-	asks, err := qmgr.Connect(d.ctx, qmgr.ConnConfig{URL: d.server.URL(), Identity: user, Asks: true})
+	asks, err := qmgr.Connect(d.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: d.server.URL(), Identity: user, Asks: true})
 	must(t, err)
 	t.Cleanup(asks.Close)
 
@@ -136,7 +136,7 @@ func TestAnIdentityThatIsNotRenewed(t *testing.T) {
 		denials, connects := make(chan error, 16), make(chan struct{}, 16)
 		refused, back = denials, connects
 		var err error
-		c, err = qmgr.Connect(d.ctx, qmgr.ConnConfig{URL: d.server.URL(), Identity: alpha,
+		c, err = qmgr.Connect(d.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: d.server.URL(), Identity: alpha,
 			OnConnect: func() { connects <- struct{}{} }, OnRefused: func(err error) {
 				select {
 				case denials <- err:

@@ -46,7 +46,7 @@ func (h *Handover) say(state transfer.State, at client.Handover) {
 	}
 }
 
-// Detach gives it to its agent, and prints the ID at the agent's receipt. After detachWait the
+// Detach gives it to its agent, and prints the ID at the agent's receipt. After DetachWait the
 // end follows the handover: queued where the queue manager has stored it, else an error.
 func (h *Handover) Detach(ctx context.Context, give func(context.Context) (transfer.State, error)) error {
 	waiting, cancel := context.WithTimeout(ctx, DetachWait)

@@ -90,7 +90,7 @@ func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again b
 	return l.source.Delete(l.may, p, v, aside, again)
 }
 
-// DropForm is Access.DropBeside.
+// DropForm is source.Access.DropSidecar.
 func (l Local) DropForm(p transfer.Path) error { return l.source.DropSidecar(p) }
 
 // MayArchive is Access.MayArchive with the rights of the user.

@@ -26,7 +26,7 @@ import (
 // managers and hands them to the library's listener there. The library dials through a gate.ChannelProxy for each channel. The gate and the
 // ways shake hands, and filter the messages of the other end by its PeerFilter. Each end of a channel filters the other end.
 
-// openWays has the library's leafnodes come through the gate and the ways alone.
+// openWays has the library's leafnodes come through the gate and the proxies alone.
 func (c *Channels) openWays(opts *server.Options) error {
 	if c.cfg.Identity == nil {
 		return nil
@@ -118,7 +118,7 @@ func (c *Channels) Open() error {
 	return nil
 }
 
-// Close ends all connections through the gate and the ways.
+// Close ends all connections through the gate and the proxies.
 func (c *Channels) Close() {
 	if c == nil {
 		return

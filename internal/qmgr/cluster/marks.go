@@ -13,7 +13,7 @@ import (
 	"ferry/internal/qmgr/streams"
 )
 
-// Remember does for a member the work of Server.remember and compare. It remembers the state of the cluster, as its
+// Remember records, for a member, the state of the cluster and compares it with the last one, as its
 // leaders report it. The state of this member's store may be behind that.
 func (m *Member) Remember() {
 	s := m.Store

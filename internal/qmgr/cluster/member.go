@@ -140,7 +140,7 @@ func writeNote(s *storage.Store, n memberNote) error {
 }
 
 // CheckNotMember refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the
-// cluster's common state. CheckNotMember it would change that part, and could not come back.
+// cluster's common state. Alone the queue manager would change that part, and could not come back.
 func CheckNotMember(s *storage.Store) error {
 	n, err := readNote(s)
 	if err != nil || n.Cluster == "" {

@@ -62,7 +62,7 @@ const (
 	OpAdmit               op = "admit"   // not of streams.Admin: Server.Admit
 	OpMembers             op = "members" // not of streams.Admin: Server.Members
 	OpRemove              op = "remove"  // not of streams.Admin: cluster.Member.Remove
-	OpNotice              op = "notice"  // not of streams.Admin: Server.noticed
+	OpNotice              op = "notice"  // not of streams.Admin: a finding of the queue manager
 	OpRegister            op = "place"   // not of streams.Admin: Forwarder.Register
 )
 

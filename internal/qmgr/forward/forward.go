@@ -291,7 +291,7 @@ func (f *Forwarder) Forget(now time.Time) {
 	maps.DeleteFunc(f.Blocked, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
-// noticed does the work of Server.noticed for findings that other queue managers cause: it logs one line in a minute.
+// noticed reports findings that other queue managers cause: it logs one line in a minute.
 func (f *Forwarder) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
 	if f.cfg.Found(finding) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -28,7 +29,7 @@ func storing(t *testing.T, most int64) (*Server, *qmgr.Conn) {
 
 func connect(t testing.TB, cfg qmgr.ConnConfig) *qmgr.Conn {
 	t.Helper()
-	cfg.Log = qmgrtest.Log(t)
+	cfg.Log, cfg.Timeout = qmgrtest.Log(t), cmp.Or(cfg.Timeout, qmgrtest.Patience)
 	c, err := qmgr.Connect(qmgrtest.Context(t), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // Log passes the embedded server's log to slog. The server's notices are many and of no interest to an operator:
-// they are debug lines here. A fatal line does not end the process; StartServer turns it into its error.
+// they are debug lines here. A fatal line does not end the process; Start turns it into its error.
 type Log struct {
 	log     *slog.Logger
 	members *quiet.Log // of faults of clients

@@ -309,7 +309,7 @@ const (
 	fitSaid  = 30 // attempts after which the failure is logged
 )
 
-// FitStoreSoon does fitStore for a member of a cluster, until it succeeds or ctx ends. The stream is made when all
+// FitStoreSoon does FitStore for a member of a cluster, until it succeeds or ctx ends. The stream is made when all
 // members are there: one that is made before has one replica, and keeps it.
 func (l Library) FitStoreSoon(ctx context.Context, log *slog.Logger) {
 	for tries := 1; ; tries++ {

@@ -49,7 +49,7 @@ const (
 )
 
 // All are the streams that Ensure makes. Streams that an operator has made before with other limits stay as they
-// are. In a cluster they have three replicas, once it has as many members (library.raise).
+// are. In a cluster they have three replicas, once it has as many members (Library.raise).
 var All = []jetstream.StreamConfig{
 	commandConfig(StreamCommand, "requests", "ferry.command.>", commandMaxBytes, commandMaxMsgs),
 	commandConfig(StreamControl, "cancels and administration", "ferry.control.>", controlMaxBytes, controlMaxMsgs),

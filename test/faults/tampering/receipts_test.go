@@ -78,7 +78,7 @@ func newStage(t *testing.T) *stage {
 
 func (s *stage) connect(i *identity.Identity) *qmgr.Conn {
 	s.Helper()
-	c, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: i})
+	c, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{Timeout: 90 * time.Second, URL: s.server.URL(), Identity: i})
 	must(s.T, err)
 	s.Cleanup(c.Close)
 	return c
