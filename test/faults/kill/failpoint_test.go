@@ -205,12 +205,10 @@ func (k *killing) strike(nth int) bool {
 	if again := second[k.who]; again != nil && k.way != afterAKill && k.r.IntN(3) == 0 {
 		n.Setenv(k.who, armed(again[k.r.IntN(len(again))], 1+k.r.IntN(2)))
 		n.Launch(k.who)
-		met := k.dies(s, 2*time.Second) // a second kill need not happen
-		n.Setenv(k.who)
-		if !met {
-			k.j.ID = s.ID()
-			return true
+		if !k.dies(s, 2*time.Second) {
+			n.EnsureKilled(k.who) // otherwise it may meet the point while the judge asks
 		}
+		n.Setenv(k.who)
 	}
 	n.Start(k.who)
 	k.j.ID = s.ID()

@@ -17,6 +17,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"net"
@@ -376,6 +377,15 @@ func (n *Network) Kill(who ...string) {
 	for _, name := range who {
 		n.gone(name)
 	}
+}
+
+// EnsureKilled kills a process with SIGKILL, unless it has ended by itself.
+func (n *Network) EnsureKilled(name string) {
+	n.t.Helper()
+	if err := n.process(name).cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
+		n.must(err)
+	}
+	n.gone(name)
 }
 
 // Stop asks processes to end, one after another, and expects exit code 0.
