@@ -74,7 +74,7 @@ test: ## run all tests but those of test-clusters
 	wait $$bench || failed=1; exit $$failed
 
 # Tests of several queue managers and of standbys take most time: their processes are many, and wait for leaders.
-CLUSTERED := ^(TestQueuesOfACluster|TestAQueueManagerOfThreeGoes|TestAQueueManagerIsTakenOut|TestQueueManagersAreRestartedInTurn|TestNothingIsQueuedWithoutALeader|TestStandbyTakesOver|TestStandbyTakesOverFromOneThatIsCutOff|TestAPausedInstanceWakesAfterTheTakeover|TestLossInACluster|TestAQueueThatAllHaveLost|TestThreeAreOne|TestAllThreeComeBack|TestAMemberOpensItsStoreAnew|TestAMemberIsRemoved|TestOneAnswerInACluster|TestRevokedEverywhere)$$
+CLUSTERED := ^(TestQueuesOfACluster|TestAQueueManagerOfThreeGoes|TestAQueueManagerIsTakenOut|TestQueueManagersAreRestartedInTurn|TestNothingIsQueuedWithoutALeader|TestStandbyTakesOver|TestStandbyTakesOverFromOneThatIsCutOff|TestAPausedInstanceWakesAfterTheTakeover|TestLossInACluster|TestAQueueThatAllHaveLost|TestThreeAreOne|TestAllThreeComeBack|TestAMemberOpensItsStoreAnew|TestAMemberIsRemoved|TestOneAnswerInACluster|TestRevokedEverywhere|TestALookWaitsForTheCluster)$$
 
 test-clusters: ## run the tests of several queue managers and of standbys, which make test leaves out
 	$(TESTS) -run '$(CLUSTERED)' ./test/flow ./internal/qmgr/server
@@ -91,7 +91,7 @@ race: cc ## run all tests under the race detector (needs a C compiler)
 # RACED are the packages in which goroutines meet; the one that takes longest begins first. RACE_SKIPPED are their tests that take longest under the
 # detector and are left to make race: -skip has go test leave them out, and the first line names them.
 RACED        := ./internal/qmgr/server ./internal/qmgr ./internal/ledger ./internal/place/local/... ./internal/agent/... ./internal/lane/... ./internal/sender/... ./internal/receiver/... ./internal/coordination $(addprefix ./internal/qmgr/,channel cluster errands forward link registrations storage)
-RACE_SKIPPED := ^(TestLossInACluster|TestAQueueThatAllHaveLost|TestAllThreeComeBack|TestAMemberIsRemoved|TestThreeAreOne|TestAMemberOpensItsStoreAnew|TestOneAnswerInACluster|TestRevokedEverywhere|TestPartsWithoutHeadExpire|TestDamageIsFound|TestCommitEveryCallFails|TestAskedInAnyOrder|TestMalformedCommandsCostLittle)$$
+RACE_SKIPPED := ^(TestLossInACluster|TestAQueueThatAllHaveLost|TestAllThreeComeBack|TestAMemberIsRemoved|TestThreeAreOne|TestAMemberOpensItsStoreAnew|TestOneAnswerInACluster|TestRevokedEverywhere|TestALookWaitsForTheCluster|TestPartsWithoutHeadExpire|TestDamageIsFound|TestCommitEveryCallFails|TestAskedInAnyOrder|TestMalformedCommandsCostLittle)$$
 
 race-short: cc ## the race detector on the packages in which goroutines meet (needs a C compiler)
 	@echo "== race detector: $(RACED)"; echo "== left to make race: $(or $(RACE_SKIPPED),nothing)"

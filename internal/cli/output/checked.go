@@ -17,8 +17,13 @@ type Checked struct {
 	err error
 }
 
-// NewChecked returns a Checked that writes to w.
-func NewChecked(w io.Writer) *Checked { return &Checked{w: w} }
+// NewChecked returns a Checked that writes to w; w itself if it is one.
+func NewChecked(w io.Writer) *Checked {
+	if c, ok := w.(*Checked); ok {
+		return c
+	}
+	return &Checked{w: w}
+}
 
 // Write writes to the output. It may be called at the same time as Err.
 func (c *Checked) Write(p []byte) (int, error) {

@@ -45,6 +45,14 @@ func TestRequestOfAStruct(t *testing.T) {
 	}
 }
 
+// A request without any location is refused.
+func TestRequestWithoutLocations(t *testing.T) {
+	d := New()
+	if _, err := d.Request(nil, nil); transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "no destination") {
+		t.Errorf("a request without locations: %v", err)
+	}
+}
+
 // A job, a schedule, a call and a monitor are made of structs as well.
 func TestDefinitionsOfStructs(t *testing.T) {
 	d := New()

@@ -45,6 +45,9 @@ func typed(arg string, read func(string) (transfer.Location, error)) (at transfe
 
 // locate sets the agents and the locations of a request. This text is read nowhere else.
 func locate(q *transfer.Request, texts []string, host Host) (err error) {
+	if len(texts) == 0 {
+		return transfer.Errorf(transfer.KindUsage, "the request has no destination").WithHint("give its sources, and its destination as the last one")
+	}
 	last := len(texts) - 1
 	if q.Destination, q.Dest, err = Destination(texts[last]); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -41,8 +42,9 @@ type streamStock struct {
 }
 
 const (
-	stockLook  = 2 * time.Second // while messages are charged
-	stockPause = time.Second     // between two looks
+	stockLook  = 2 * time.Second       // while messages are charged
+	stockPause = time.Second           // between two looks
+	stockWait  = 50 * time.Millisecond // between two looks at messages that a cluster still stores
 )
 
 // newLimits returns the limits of a queue manager. An epoch of stored delivery has half of its stream already, so one member may
@@ -104,7 +106,8 @@ func (l *limits) run() {
 func (l *limits) look(st *streamStock) {
 	ctx, cancel := context.WithTimeout(context.Background(), streams.APITimeout)
 	defer cancel()
-	if l.pass(ctx, st.barrier) != nil {
+	last, err := l.pass(ctx, st.barrier)
+	if err != nil {
 		return // the queue manager asks again
 	}
 	s, err := l.s.answers.JS().Stream(ctx, st.stream)
@@ -112,11 +115,14 @@ func (l *limits) look(st *streamStock) {
 		st.Look(st.room, nil)
 		return
 	}
-	var info *jetstream.StreamInfo
-	if err == nil {
+	if err != nil {
+		return
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(">"))
+	for err == nil && info.State.LastSeq < last && !sleep.For(ctx, stockWait, nil) {
 		info, err = s.Info(ctx, jetstream.WithSubjectFilter(">"))
 	}
-	if err != nil {
+	if err != nil || info.State.LastSeq < last {
 		return
 	}
 	room := roomOf(info.Config)
@@ -124,15 +130,21 @@ func (l *limits) look(st *streamStock) {
 	st.Look(room, info.State.Subjects)
 }
 
-// pass returns when a stream has stored or refused all messages that were published before. A stream takes messages in
-// their order. It refuses this one, which expects a last message that no stream has.
-func (l *limits) pass(ctx context.Context, barrier string) error {
-	_, err := l.s.answers.JS().Publish(ctx, barrier, nil, jetstream.WithExpectLastSequence(math.MaxInt64), jetstream.WithRetryAttempts(0))
+// pass returns when a stream has accepted or refused all messages that were published before, with the sequence number
+// that the last one has, once it is stored. A stream takes messages in their order. It refuses this one, which expects
+// a last message that no stream has. In a cluster it accepts messages before its members have stored them.
+func (l *limits) pass(ctx context.Context, barrier string) (last uint64, err error) {
+	_, err = l.s.answers.JS().Publish(ctx, barrier, nil, jetstream.WithExpectLastSequence(math.MaxInt64), jetstream.WithRetryAttempts(0))
 	var refused *jetstream.APIError
-	if errors.As(err, &refused) || errors.Is(err, jetstream.ErrNoStreamResponse) {
-		return nil
+	if errors.As(err, &refused) {
+		// Another refusal has no number, and is as late.
+		_, _ = fmt.Sscanf(refused.Description, "wrong last sequence: %d", &last)
+		return last, nil
 	}
-	return err
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return 0, nil
+	}
+	return 0, err
 }
 
 // roomOf returns the room of an empty stream. A limit below 0 is none.

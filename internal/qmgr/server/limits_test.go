@@ -10,6 +10,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/qmgrtest"
+	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/wire"
@@ -56,15 +57,50 @@ func TestALookWaitsForTheStream(t *testing.T) {
 	}
 	must(t, nc.Flush())
 	l := newLimits(s)
-	must(t, l.pass(qmgrtest.Context(t), l.stocks[wire.ClassControl].barrier))
+	last, err := l.pass(qmgrtest.Context(t), l.stocks[wire.ClassControl].barrier)
+	must(t, err)
+	if last != messages {
+		t.Errorf("the last message has the number %d", last)
+	}
 	if n := stored(t, s, streams.StreamControl); n != messages {
 		t.Errorf("the stream has %d of %d messages", n, messages)
 	}
 	for _, st := range l.stocks {
-		must(t, l.pass(qmgrtest.Context(t), st.barrier))
+		_, err := l.pass(qmgrtest.Context(t), st.barrier)
+		must(t, err)
 	}
 	if n := stored(t, s, streams.StreamControl); n != messages {
 		t.Errorf("the stream has %d messages after a second look", n)
+	}
+}
+
+// A cluster accepts messages before its members have stored them. They stay charged meanwhile.
+func TestALookWaitsForTheCluster(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, nil)
+	c.start(0, 1, 2)
+	c.whole(0, 1, 2)
+	replicated(t, connect(t, qmgr.ConnConfig{URL: c.urls(0, 1, 2), Timeout: electing}))
+	nc, err := nats.Connect(c.urls(0))
+	must(t, err)
+	defer nc.Close()
+	l := newLimits(c.up[0])
+	st := l.stocks[wire.ClassCommand]
+	message := quota.Message{Subject: "ferry.command.ALPHA.eve", Member: "eve", Destination: "ALPHA", Size: 1_000_000}
+	admitted := 0
+	for ; admitted < 50; admitted++ {
+		must(t, st.Admit(message))
+		must(t, nc.Publish(message.Subject, make([]byte, message.Size)))
+	}
+	must(t, nc.Flush())
+	for range 2 {
+		l.look(st)
+	}
+	for st.Admit(message) == nil {
+		admitted++
+	}
+	if admitted > 60 {
+		t.Errorf("%d messages of 1 MB are admitted", admitted)
 	}
 }
 
