@@ -29,7 +29,7 @@ type olderCopy struct {
 	look     chan struct{} // says that the record of the name's owner is to have another mark now; see owner
 }
 
-// A olderCopyFinding is one find, as the ledger keeps it.
+// An olderCopyFinding is one find, as the ledger keeps it.
 type olderCopyFinding struct {
 	V     int       `json:"v"`
 	At    time.Time `json:"at"`

@@ -16,7 +16,6 @@ const BeginCost = 4 << 10
 // Limits of a group commit.
 const (
 	GroupItems = 256
-	GroupBytes = 32 << 20
 )
 
 // Settings of the direct lane if none is set explicitly. Larger chunks cause fewer wake-ups, and no queue manager has

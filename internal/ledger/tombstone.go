@@ -27,7 +27,7 @@ type Tombstone struct {
 	As transfer.State `json:"as"`
 	By string         `json:"by,omitempty"` // the principal of the request; empty: any principal
 	// FirstMessageMissing reports, of a tombstone at a destination, that the source has not cancelled the transfer: the
-	// first message of its shelf is missing.
+	// first message of its stored epoch is missing.
 	FirstMessageMissing bool `json:"headless,omitempty"`
 }
 
@@ -52,7 +52,7 @@ func (t *Tx) PutSourceTombstone(id transfer.ID, source transfer.AgentName) error
 	return writeTombstone(t, sourceTombstoneKey(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled})
 }
 
-// MarkFirstMessageMissing records at a destination that the first message of a source's shelf is missing, so that the
+// MarkFirstMessageMissing records at a destination that the first message of a source's stored epoch is missing, so that the
 // transfer does not begin. UnmarkFirstMessageMissing removes that.
 func MarkFirstMessageMissing(t *Tx, id transfer.ID, source transfer.AgentName) error {
 	return writeTombstone(t, sourceTombstoneKey(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled, FirstMessageMissing: true})

@@ -2,7 +2,8 @@ package place
 
 import "ferry/internal/transfer"
 
-// A Limiter is a Source or a Target that does not keep all promises of docs/places.md.
+// A Limiter is a Source or a Target that does not keep all promises of docs/places.md. A Router is none: its places are
+// asked. Another type that wraps a place has to implement Limiter itself.
 type Limiter interface {
 	// Limits returns the promises that it does not keep. Audit records of transfers have them.
 	Limits() []string

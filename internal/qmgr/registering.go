@@ -47,7 +47,7 @@ func (p *registering) keep(a remoteAdmin) {
 			if err == nil {
 				continue
 			}
-			p.log.Debug("give place to queue manager failed", slog.String("at", p.control.Base.Where), slog.Any("error", err))
+			p.log.Debug("give registration to queue manager failed", slog.String("at", p.control.Base.Where), slog.Any("error", err))
 		}
 		select {
 		case <-time.After(max(wait, errands.RegistrationsAgain)):

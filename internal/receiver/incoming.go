@@ -33,7 +33,7 @@ type incoming struct {
 	offers   *results
 	lastAck  atomic.Pointer[wire.Message]
 	resynced time.Time // when an epoch last began anew: at most once a second
-	answered time.Time // when a unexpectedChunk was answered
+	answered time.Time // when an unexpectedChunk was answered
 
 	contact   contact
 	post      *programState
@@ -91,7 +91,7 @@ func (i *incoming) loop(ctx context.Context) {
 		if i.ep.Live && !i.w.Blocked() {
 			if p, ok := i.box.takeChunk(); ok {
 				i.chunk(p)
-				i.r.cfg.Memory.Put(p.m) // its data is on the disk
+				i.r.cfg.Memory.Put(p.m) // its data is on the disk; Put leaves those of the client library to the collector
 				i.due(i.r.cfg.Clock.Now())
 				continue
 			}

@@ -18,7 +18,7 @@ type mailbox struct {
 	bytes      int64
 	limit      int64
 	closed     bool          // no epoch is open: chunk messages are dropped
-	unexpected bool          // a unexpectedChunk is in controls
+	unexpected bool          // an unexpectedChunk is in controls
 	busy       bool          // a chunk message that was taken out is being handled
 	stored     *storedParcel // nil: none waits
 	notify     chan struct{}
@@ -27,7 +27,7 @@ type mailbox struct {
 	here  uint64 // the greatest sequence in that epoch
 }
 
-// A arrivedChunk is a chunk message with the findings about it at its arrival.
+// An arrivedChunk is a chunk message with the findings about it at its arrival.
 type arrivedChunk struct {
 	m      []byte
 	head   wire.Header
@@ -37,7 +37,7 @@ type arrivedChunk struct {
 	absent *conversion.Pair // byte pair known to be absent from it; nil: unknown
 }
 
-// size returns the approximate bytes that a arrivedChunk takes: a small message is not free.
+// size returns the approximate bytes that an arrivedChunk takes: a small message is not free.
 func (p *arrivedChunk) size() int64 { return int64(len(p.m)) + 128 }
 
 func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }

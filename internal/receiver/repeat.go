@@ -8,7 +8,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A ackRepeater finds out which ACKs are due again.
+// An ackRepeater finds out which ACKs are due again.
 type ackRepeater struct {
 	came   func(from transfer.AgentName) int64 // see Config
 	before map[transfer.AgentName]int64        // came, at the last look

@@ -46,7 +46,9 @@ func failed(err error) *over {
 // A sending is the state of a run.
 type sending struct {
 	*pump
-	told   time.Time // when the destination of stored delivery got the last hint
+
+	// Of stored delivery alone.
+	told   time.Time // when the destination got the last hint
 	hinted bool      // it got the first hint of the run
 	kept   bool      // the pump is to outlast the run
 }
@@ -54,8 +56,9 @@ type sending struct {
 // run sends epoch after epoch until everything is decided or stored, or the conversation breaks. If an earlier run of
 // it broke off, because the ledger could not be written, the epoch is over and run asks for another one.
 func (o *Outgoing) run(ctx context.Context) (*DriveResult, error) {
-	s := sending{pump: o.store.takeWaiting(), told: o.cfg.Clock.Now()}
-	var d delivery = &fast{o, s.told}
+	now := o.cfg.Clock.Now()
+	s := sending{pump: o.store.takeWaiting(), told: now}
+	var d delivery = &fast{o, now}
 	if o.stored() {
 		d = o.store
 	}

@@ -27,7 +27,7 @@ type stream struct {
 	sealed atomic.Uint64 // messages that were handed to the lane, or are being handed over
 	rate   int64         // of the request, bytes a second; 0: no limit
 	credit credit
-	flying atomic.Pointer[flow.Flight] // way.flight, once the lane is open
+	flying atomic.Pointer[flow.Flight] // epochLane.flight, once the lane is open
 }
 
 // messageFlags are the flags of the next message.
@@ -36,7 +36,7 @@ type messageFlags struct {
 	idle    bool // no message follows for now: the message asks for an acknowledgement
 }
 
-// A epochLane is the lane of an epoch's messages, with its state.
+// An epochLane is the lane of an epoch's messages, with its state.
 type epochLane struct {
 	took       time.Duration // that the destination's last answer to OPEN took
 	lane       Lane

@@ -70,7 +70,7 @@ type Question struct {
 	Answer func(who Caller, body json.RawMessage) (answer any, err error)
 }
 
-// A Services is the part of an agent that a duty uses.
+// Services are the part of an agent that a duty uses.
 type Services struct {
 	Agent  transfer.AgentName
 	Ledger *ledger.Ledger

@@ -20,8 +20,8 @@ type Definition interface {
 	Key() string
 }
 
-// A Store has the definitions of one kind in a duty's drawer of the ledger, in JSON and in the order of their keys. The
-// keys begin with Prefix. The rest of the drawer is the duty's own.
+// A Store has the definitions of one kind in a duty's namespace of the ledger, in JSON and in the order of their keys. The
+// keys begin with Prefix. The rest of the namespace is the duty's own.
 type Store[D Definition] struct {
 	ledger.Namespace
 	Prefix string
@@ -116,7 +116,7 @@ func Unreadable(kind string, err error) error {
 	return transfer.Errorf(transfer.KindInternal, "the ledger has a %s that cannot be read: %w", kind, err)
 }
 
-// Decoded returns decoded values of a drawer. It ends with the first that cannot be decoded.
+// Decoded returns decoded values of a namespace. It ends with the first that cannot be decoded.
 func Decoded[T any](values iter.Seq2[string, []byte], decode func(key string, data []byte) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for key, data := range values {

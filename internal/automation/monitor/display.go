@@ -23,7 +23,7 @@ type Snapshot struct {
 	Settling int             `json:"settling,omitempty"` // files that wait until they have not changed for the settle time
 }
 
-// States of a Picture.
+// States of a Snapshot.
 const (
 	StateWatching = "watching"
 	StatePaused   = "paused"

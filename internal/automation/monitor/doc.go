@@ -7,9 +7,9 @@
 //
 //	state      location                              next state
 //	found      in memory, for one poll               recorded: in one transaction the history has its files, and
-//	                                                 the drawer its request with the ID of the transfer
+//	                                                 the ledger its request with the ID of the transfer
 //	           (a crash: the next poll finds it)     refused: no request can be made of it; the history has its files
-//	recorded   in the drawer                         submitted: the agent accepts the request, or knows its ID already
+//	recorded   in the ledger                         submitted: the agent accepts the request, or knows its ID already
 //	           (a crash: it is submitted again       refused: the agent refuses it for good
 //	           under the same ID)                    recorded: the agent has no room, or cannot decide now: again later
 //	submitted  in the log of the last triggers       nothing: the transfer is the agent's
@@ -26,13 +26,13 @@
 //
 //	monitors     the duty: commands, questions, and a runner for each monitor
 //	runner       the steps of one monitor
-//	poll         one read of a directory (directoryLook) or queue (queueLook)
+//	poll         one read of a directory (directoryPoll) or queue (queuePoll)
 //	arrivals     the files that are complete and meet the condition
 //	comparison   the history beside the files
 //	maker        triggers out of files; Definition.request is the request of one
 //	collector    the results of a poll, recorded in groups
 //	submitter    the recorded triggers, submitted in order
-//	book         the ledger entries of one monitor
+//	monitorEntries  the ledger entries of one monitor
 //	host         files and transfers of the agent, with the rights of a principal
 //	listener     the notices of the system
 //

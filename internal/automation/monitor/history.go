@@ -32,7 +32,6 @@ const drawerName = "monitor"
 
 const (
 	maxLogged = 1000
-	maxKey    = ledger.MaxNamespaceKey
 )
 
 // A drawer has the monitors, each under its name.

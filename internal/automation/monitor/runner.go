@@ -32,13 +32,13 @@ const (
 // run polls until the monitor is removed, or ctx ends.
 func (r *runner) run(ctx context.Context) {
 	defer r.notices.watch(nil)
-	desk := r.book.services
+	services := r.book.services
 	for ctx.Err() == nil {
 		rec, err := r.book.load()
 		if err == nil && rec == nil {
 			return
 		}
-		began := desk.Clock.Now()
+		began := services.Clock.Now()
 		pause := retryPause
 		if err == nil {
 			pause, err = r.step(ctx, rec)
@@ -46,8 +46,8 @@ func (r *runner) run(ctx context.Context) {
 		if errors.Is(err, errChanged) || ctx.Err() != nil {
 			continue
 		}
-		r.display.stepEnded(r.book.name, rec != nil && rec.Paused, err, desk.Clock.Now(), desk.Log)
-		r.rest(ctx, rec, pause, max(minGap, 2*desk.Clock.Now().Sub(began)))
+		r.display.stepEnded(r.book.name, rec != nil && rec.Paused, err, services.Clock.Now(), services.Log)
+		r.rest(ctx, rec, pause, max(minGap, 2*services.Clock.Now().Sub(began)))
 	}
 }
 

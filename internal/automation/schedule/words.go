@@ -98,7 +98,7 @@ func (i *Interval) UnmarshalText(b []byte) error {
 	return err
 }
 
-// PlanText are a plan in the words of a user.
+// A PlanText is a plan in the words of a user.
 type PlanText struct {
 	At    string `json:"at"`              // +DURATION, hh:mm, a date and time with or without a zone of its own
 	Every string `json:"every,omitempty"` // an interval; none: once

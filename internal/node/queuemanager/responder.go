@@ -30,7 +30,7 @@ const (
 	UpRemove UpOp = "rm"
 )
 
-// UpAnswer is the answer to an upQuestion.
+// UpAnswer is the answer to an UpQuestion.
 type UpAnswer struct {
 	V        int                    `json:"v"`
 	Agents   map[string]bool        `json:"agents"`             // name, ready

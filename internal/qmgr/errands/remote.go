@@ -13,6 +13,7 @@ const remoteVersion = "1"
 // maxRemoteLine bounds that line, in bytes.
 const maxRemoteLine = 2 << 10
 
+// RemoteMessage returns the message that has another queue manager store data on a subject. The receipt goes to inbox.
 func RemoteMessage(subject, inbox string, data []byte) []byte {
 	b := make([]byte, 0, len(remoteVersion)+len(subject)+len(inbox)+3+len(data))
 	for _, s := range []string{remoteVersion, " ", subject, " ", inbox, "\n"} {
@@ -21,6 +22,8 @@ func RemoteMessage(subject, inbox string, data []byte) []byte {
 	return append(b, data...)
 }
 
+// ReadRemoteMessage returns the parts of such a message. Its errors are of KindMalformed and
+// KindVersion.
 func ReadRemoteMessage(message []byte) (subject, inbox string, data []byte, err error) {
 	n := bytes.IndexByte(message[:min(len(message), maxRemoteLine)], '\n')
 	if n < 0 {

@@ -87,7 +87,7 @@ func (f *Forwarder) forwardEvents(to string) error {
 			if err := all[0].Ack(); err != nil {
 				return err
 			}
-			f.quiet.Warn("hand on audit records failed: their agent has no place here", "subject", all[0].Subject())
+			f.quiet.Warn("hand on audit records failed: their agent has no registration here", "subject", all[0].Subject())
 			all = all[1:]
 			continue
 		}

@@ -31,7 +31,7 @@ type registrationsTask struct {
 type someRegistrations struct {
 	V             int               `json:"v"`
 	Registrations []json.RawMessage `json:"places"`
-	Next          string            `json:"next,omitempty"` // placesTask.After of the next part; "" where this is the last
+	Next          string            `json:"next,omitempty"` // registrationsTask.After of the next part; "" where this is the last
 }
 
 const (
@@ -54,13 +54,13 @@ func (f *Forwarder) registrationsAfter(t registrationsTask) someRegistrations {
 func (f *Forwarder) Register(asker string, said []byte) (newest int64, err error) {
 	x, _, err := registrations.ReadRegistration(said)
 	if err == nil && (f.Registry.Identity == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.Registry.Self) {
-		err = transfer.Errorf(transfer.KindDenied, "the place of %s names queue manager %s, and this is %s", x.Who, x.At, f.cfg.Name)
+		err = transfer.Errorf(transfer.KindDenied, "the registration of %s names queue manager %s, and this is %s", x.Who, x.At, f.cfg.Name)
 	}
 	if err == nil {
 		err = f.TakeRegistration(said)
 	}
 	if err != nil {
-		f.quiet.Dropped(errands.Shortened(asker, streams.MaxToken), "take place of client failed", "error", err)
+		f.quiet.Dropped(errands.Shortened(asker, streams.MaxToken), "take registration of client failed", "error", err)
 		return 0, err
 	}
 	return f.Registry.Made(x.Who.Token()), nil
@@ -87,7 +87,7 @@ func (f *Forwarder) noticeMove(x *identity.Registration) {
 func (f *Forwarder) hearRegistration(m *nats.Msg) {
 	x, _, err := f.Registry.Take(errands.Unpacked(m.Data))
 	if err != nil {
-		f.quiet.Dropped(errands.Shortened(wire.LastToken(m.Subject), streams.MaxToken), "read place failed", "error", err)
+		f.quiet.Dropped(errands.Shortened(wire.LastToken(m.Subject), streams.MaxToken), "read registration failed", "error", err)
 		return
 	}
 	f.noticeMove(&x)
@@ -139,7 +139,7 @@ func (f *Forwarder) publishRegistrations() {
 				delete(failed, a.of)
 				a.asked()
 			} else if failed[a.of]++; failed[a.of] > registrationsQuiet { // interest takes a moment to pass a channel
-				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.of, "error", a.err)
+				f.quiet.Log(slog.LevelInfo, "ask queue manager for registrations failed", "queue_manager", a.of, "error", a.err)
 			}
 		case <-time.After(errands.RegistrationsAgain):
 		case <-f.Registry.ChannelsChanged:
@@ -166,7 +166,7 @@ func (f *Forwarder) tellJoined(said map[string]time.Time) {
 			err = f.TakeRegistration(text)
 		}
 		if err != nil {
-			f.quiet.Warn("publish place of queue manager failed", "queue_manager", name, "error", err)
+			f.quiet.Warn("publish registration of queue manager failed", "queue_manager", name, "error", err)
 			return
 		}
 		said[name] = now
@@ -198,7 +198,7 @@ func (f *Forwarder) askRegistrations(peer string) error {
 		}
 		for _, said := range some.Registrations {
 			if err := f.TakeRegistration(said); err != nil {
-				f.quiet.Dropped(peer, "read place failed", "error", err)
+				f.quiet.Dropped(peer, "read registration failed", "error", err)
 			}
 		}
 		if some.Next <= after {
@@ -233,7 +233,7 @@ func (f *Forwarder) askPart(peer string, data []byte, into *someRegistrations) e
 			continue
 		}
 		if err := json.Unmarshal(errands.Unpacked(g.Data), into); err != nil || into.V != 1 {
-			return transfer.Errorf(transfer.KindVersion, "the places of queue manager %s cannot be read", peer)
+			return transfer.Errorf(transfer.KindVersion, "the registrations of queue manager %s cannot be read", peer)
 		}
 		return nil
 	}

@@ -143,7 +143,7 @@ func (w *ChannelProxy) serve(server net.Conn) {
 	}
 	server.SetDeadline(time.Time{})
 	conn, peer, err := w.cfg.Dial(w.ctx, q.Host)
-	if err != nil { // which WayConfig.Dial has noted
+	if err != nil { // which Dial has noted
 		io.WriteString(server, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
 		return
 	}

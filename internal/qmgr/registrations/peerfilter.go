@@ -147,7 +147,7 @@ func (p *peerFilter) Body(subject string) bool {
 // Read implements gate.PeerFilter. It takes a registration before the messages that follow it.
 func (p *peerFilter) Read(_ string, body []byte) (pass bool, err error) {
 	if !p.fresh.Allow() {
-		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s sends more than %d places a second", p.peer, checksASecond)
+		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s sends more than %d registrations a second", p.peer, checksASecond)
 	}
 	_, fresh, err := p.at.Take(errands.Unpacked(body))
 	return fresh, err

@@ -31,7 +31,7 @@ func (p *Registry) Proves(all []json.RawMessage, token, from string, most time.D
 		}
 		now := time.Now()
 		if made.Sub(now) > errands.MaxClockOff || now.Sub(made) > most+errands.MaxClockOff {
-			err = transfer.Errorf(transfer.KindClock, "the place of %s at queue manager %s is too old, or of a time to come", x.Who, x.At)
+			err = transfer.Errorf(transfer.KindClock, "the registration of %s at queue manager %s is too old, or of a time to come", x.Who, x.At)
 			continue
 		}
 		if _, _, err = p.check(&x); err != nil {
@@ -47,7 +47,7 @@ func (p *Registry) Proves(all []json.RawMessage, token, from string, most time.D
 		err = transfer.Errorf(transfer.KindDenied, "%s was at queue manager %s, and not at %s", x.Who, x.At, from)
 	}
 	if err == nil {
-		err = transfer.Errorf(transfer.KindDenied, "no place shows that %.200q was at queue manager %s", token, from)
+		err = transfer.Errorf(transfer.KindDenied, "no registration shows that %.200q was at queue manager %s", token, from)
 	}
 	return "", err
 }
@@ -72,7 +72,7 @@ func (p *Registry) Read() {
 	}
 	if err != nil || kept.V != 1 {
 		if !errors.Is(err, fs.ErrNotExist) {
-			p.log.Warn("read places of former clients failed", slog.String("path", p.path), slog.Any("error", err))
+			p.log.Warn("read registrations of former clients failed", slog.String("path", p.path), slog.Any("error", err))
 		}
 		return
 	}
@@ -115,7 +115,7 @@ func (p *Registry) Keep() {
 		err = keyfile.Replace(p.path, data)
 	}
 	if err != nil {
-		p.log.Warn("write places of clients failed", slog.String("path", p.path), slog.Any("error", err))
+		p.log.Warn("write registrations of clients failed", slog.String("path", p.path), slog.Any("error", err))
 		p.Mu.Lock()
 		clear(p.kept)
 		p.Mu.Unlock()

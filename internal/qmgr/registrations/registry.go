@@ -24,8 +24,8 @@ import (
 
 // Times and limits of registrations.
 const (
-	// otherMemberLife is the same of a member of a cluster that names another member. For that time the other member forwards
-	// messages while this one is away.
+	// otherMemberLife is errands.RegistrationLife for a member of a cluster that names another member. For that time the
+	// other member forwards messages while this one is away.
 	otherMemberLife = 24 * time.Hour
 	// ProofAge is the greatest age of the registration that proves that the author of a stored message was at the queue manager.
 	// Commands are kept for 14 days.
@@ -44,7 +44,7 @@ const (
 	keepProofs      = 12 * time.Hour // between two writes of the proof of one identity
 )
 
-// Registry have the queue managers that agents, users, services and other queue managers are at. In a network with identities each
+// A Registry has the queue managers that agents, users, services and other queue managers are at. In a network with identities each
 // identity signs its registrations (identity.Registration). Without identities the heartbeats of agents say them.
 //
 // An identity is behind a channel if it is at the queue manager at the other end, or at a queue manager that leads there. Each
@@ -132,6 +132,7 @@ type Config struct {
 	Log          *slog.Logger
 }
 
+// New returns the registry of a queue manager, with the proofs that it has kept.
 func New(cfg Config) *Registry {
 	p := &Registry{Identity: cfg.Identity, Self: transfer.Token(cfg.Name), domain: cfg.Domain, log: cfg.Log, quiet: quiet.New(cfg.Log, nil), admission: cfg.Admission, path: filepath.Join(cfg.Dir, proofsFile),
 		All: map[string]*identityRegistrations{}, Managers: map[string]*managerRegistrations{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, ChannelsChanged: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, limits: map[string]*peerLimits{}, streams: map[string]string{},
@@ -153,7 +154,7 @@ func (p *Registry) Take(said []byte) (x identity.Registration, fresh bool, err e
 	}
 	now := time.Now()
 	if made.Sub(now) > errands.MaxClockOff || now.Sub(made) > errands.RegistrationLife+errands.MaxClockOff {
-		return x, false, transfer.Errorf(transfer.KindClock, "the place of %s was made at %s, too far from now", x.Who, made.UTC().Format(time.RFC3339))
+		return x, false, transfer.Errorf(transfer.KindClock, "the registration of %s was made at %s, too far from now", x.Who, made.UTC().Format(time.RFC3339))
 	}
 	if p.known(&x) {
 		return x, false, nil
@@ -184,12 +185,14 @@ func (p *Registry) CheckSpelling(name string) error {
 	return nil
 }
 
+// ReadRegistration decodes a registration, and returns it with its time. It does not check the signature. Its errors
+// are of KindTooLarge and KindMalformed.
 func ReadRegistration(said []byte) (x identity.Registration, made time.Time, err error) {
 	if len(said) > MaxRegistration {
-		return x, made, transfer.Errorf(transfer.KindTooLarge, "a place has %d bytes; the limit is %d", len(said), MaxRegistration)
+		return x, made, transfer.Errorf(transfer.KindTooLarge, "a registration has %d bytes; the limit is %d", len(said), MaxRegistration)
 	}
 	if err := json.Unmarshal(said, &x); err != nil {
-		return x, made, transfer.Errorf(transfer.KindMalformed, "a place cannot be read")
+		return x, made, transfer.Errorf(transfer.KindMalformed, "a registration cannot be read")
 	}
 	return x, time.UnixMilli(x.Made), nil
 }
@@ -210,7 +213,7 @@ func (p *Registry) check(x *identity.Registration) (role roles.Role, key string,
 	a := p.admission()
 	c, err := claims.Caller(x.Who, x.JWT, a)
 	if err == nil && c.Token != x.Who.Token() {
-		err = transfer.Errorf(transfer.KindDenied, "the place of %s has the ticket of a pipe", x.Who)
+		err = transfer.Errorf(transfer.KindDenied, "the registration of %s has the ticket of a pipe", x.Who)
 	}
 	if err != nil {
 		return "", "", err
@@ -253,7 +256,7 @@ func (p *Registry) put(token string, x *identity.Registration, role roles.Role, 
 		if w = p.All[token]; w == nil {
 			if len(p.All) >= MaxAgents {
 				p.Mu.Unlock()
-				p.log.Warn("too many agents and users; a place is not taken", slog.String("token", token), slog.Int("limit", MaxAgents))
+				p.log.Warn("too many agents and users; a registration is not taken", slog.String("token", token), slog.Int("limit", MaxAgents))
 				return false
 			}
 			w = &identityRegistrations{At: map[string]Registration{}}
@@ -321,11 +324,11 @@ func (p *Registry) Made(token string) int64 {
 	return 0
 }
 
-// find finds the whereabouts of a token; those of its user for a pipe. p.mu is held.
+// find finds the whereabouts of a token; those of its user for a pipe. p.Mu is held.
 func (p *Registry) find(token string) *identityRegistrations { return p.All[p.signer(token)] }
 
 // signer returns the token of the identity that signs the registrations of a token: the user of a pipe, or the token itself.
-// p.mu is held.
+// p.Mu is held.
 func (p *Registry) signer(token string) string {
 	if user := transfer.AgentName(token).StreamUser(); user != "" {
 		return p.streams[user]

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// walk finds the peers that lead to each queue manager, and the cluster of each queue manager. p.mu is held.
+// walk finds the peers that lead to each queue manager, and the cluster of each queue manager. p.Mu is held.
 func (p *Registry) walk() {
 	if p.routes != nil {
 		return
@@ -41,13 +41,13 @@ func (p *Registry) walk() {
 	}
 }
 
-// sameCluster reports whether a queue manager has signed that another one is a member of its cluster. p.mu is held.
+// sameCluster reports whether a queue manager has signed that another one is a member of its cluster. p.Mu is held.
 func (p *Registry) sameCluster(token, other string) bool {
 	m := p.Managers[token]
 	return m != nil && m.At[other].member && !m.At[other].Ended
 }
 
-// lead finds the peers that are nearest to a queue manager, by the registrations of queue managers on the way. p.mu is held.
+// lead finds the peers that are nearest to a queue manager, by the registrations of queue managers on the way. p.Mu is held.
 func (p *Registry) lead(token string) map[string]bool {
 	peers, seen, level := map[string]bool{}, map[string]bool{token: true}, []string{token}
 	for step := 0; step < maxHops && len(level) > 0 && len(peers) == 0; step++ {
@@ -115,7 +115,7 @@ func (p *Registry) anyBehind(peer string, of ...roles.Role) bool {
 	return slices.ContainsFunc(of, func(r roles.Role) bool { return p.rolesBehind[peer][r] })
 }
 
-// joins notes that an identity of a role is behind the channel to a peer. p.mu is held.
+// joins notes that an identity of a role is behind the channel to a peer. p.Mu is held.
 func (p *Registry) joins(peer string, role roles.Role) {
 	if p.rolesBehind[peer] == nil {
 		p.rolesBehind[peer] = map[roles.Role]bool{}

@@ -102,7 +102,7 @@ func (e *Entry) Adopt() (outcomes []transfer.Outcome, silent time.Duration, err 
 	return outcomes, silent, err
 }
 
-// A EndedTransfer is a transfer that is over, with the directories that may have temporaries left.
+// An EndedTransfer is a transfer that is over, with the directories that may have temporaries left.
 type EndedTransfer struct {
 	In   *ledger.Incoming
 	Dirs []transfer.Path

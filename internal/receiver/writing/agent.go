@@ -42,7 +42,7 @@ func (a *Agent) wake(w *waiter) {
 func (a *Agent) groupItems() int { return min(flow.GroupItems, max(1, a.ItemSlots.most/4)) }
 
 // MostUnsummed returns how many ended files of a transfer may lack the source's digest when another item begins. With
-// those of all other transfers they leave one place free. Otherwise each transfer could wait for a place of another
+// those of all other transfers they leave one item slot free. Otherwise each transfer could wait for an item slot of another
 // one's files, while the digests that would release them are behind the waiting messages.
 func (a *Agent) MostUnsummed() int { return max(0, a.ItemSlots.most/(2*max(1, a.Slots))-1) }
 

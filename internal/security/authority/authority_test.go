@@ -188,7 +188,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// An invalid wish is refused and changes nothing.
+// An invalid request is refused and changes nothing.
 func TestWishes(t *testing.T) {
 	s := newStage(t)
 	secret, err := s.NewToken(s.name(identity.Agent, "ALPHA"), roles.Agent, time.Hour, "")

@@ -132,8 +132,8 @@ func (t *token) isFor(as identity.Name) bool {
 	return err == nil && name.Role == as.Role && (as.Name == "" || as.Name == name.Name)
 }
 
-// Replaces returns the name of a token, if that name has other valid keys than the wish. They end when a joiner uses
-// the token with the wish, for the name as. ok is false if there are none.
+// Replaces returns the name of a token, if that name has other valid keys than the request. They end when a joiner uses
+// the token with the request, for the name as. ok is false if there are none.
 func (a *Authority) Replaces(secret string, as identity.Name, w IdentityRequest) (name identity.Name, ok bool) {
 	_, keys, err := w.read()
 	if err != nil {
@@ -164,7 +164,7 @@ func errOtherName(t *token) *transfer.Error {
 
 // Renew renews the identity of a name, for the same keys. The caller's connection vouches for the name.
 func (a *Authority) Renew(name identity.Name, w IdentityRequest) (identity.Grant, error) {
-	if err := a.mayRenew(name); err != nil { // before the wish is read, which takes the most time
+	if err := a.mayRenew(name); err != nil { // before the request is read, which takes the most time
 		return identity.Grant{}, err
 	}
 	csr, keys, err := w.read()
@@ -447,7 +447,7 @@ func (a *Authority) GrantAge(name identity.Name) (age time.Duration, ok bool) {
 	return a.clock().Sub(n.at).Abs(), true
 }
 
-// Has reports whether a name was enrolled with the keys of a wish.
+// Has reports whether a name was enrolled with the keys of a request.
 func (a *Authority) Has(name identity.Name, w IdentityRequest) bool {
 	_, keys, err := w.read()
 	a.mu.Lock()

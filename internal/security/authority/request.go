@@ -21,7 +21,7 @@ type IdentityRequest struct {
 	Nkey string `json:"nkey"`
 }
 
-// NewIdentityRequest returns the wish for an identity in a directory, with its keys. It makes the keys if there are none.
+// NewIdentityRequest returns the request for an identity in a directory, with its keys. It makes the keys if there are none.
 func NewIdentityRequest(dir *keyfile.Dir) (identity.Keys, IdentityRequest, error) {
 	keys, err := identity.NewKeys(dir, func() (string, error) {
 		seed, _, err := roles.NewUserKey()
@@ -34,7 +34,7 @@ func NewIdentityRequest(dir *keyfile.Dir) (identity.Keys, IdentityRequest, error
 	return keys, w, err
 }
 
-// IdentityRequestOf returns the wish for keys.
+// IdentityRequestOf returns the request for keys.
 func IdentityRequestOf(keys identity.Keys) (w IdentityRequest, err error) {
 	if w.Nkey, err = roles.PublicKey(keys.Seed); err != nil {
 		return w, err
@@ -43,7 +43,7 @@ func IdentityRequestOf(keys identity.Keys) (w IdentityRequest, err error) {
 	return w, err
 }
 
-// read checks a wish.
+// read checks a request.
 func (w IdentityRequest) read() (*x509.CertificateRequest, Keys, error) {
 	csr, err := x509.ParseCertificateRequest(w.CSR)
 	if err != nil {

@@ -18,9 +18,9 @@ const (
 	administrationAhead = 8    // questions of administration that come before one of the others
 )
 
-// questionQueue are the questions that wait for the authority. Members take turns, so the questions of one member delay those of another
+// A questionQueue has the questions that wait for the authority. Members take turns, so the questions of one member delay those of another
 // by one question each. Questions that change or list the network come before renewals and the like. Those come from all agents at
-// once after a restart, and an agent asks again. One of those is taken after each deskAhead of the former: members without
+// once after a restart, and an agent asks again. One of those is taken after each administrationAhead of the former: members without
 // rights can ask the former without end, and they are refused. Its methods may be called at the same time.
 type questionQueue struct {
 	mu      sync.Mutex

@@ -472,7 +472,7 @@ func (a Client) Renew(ctx context.Context, i *identity.Identity) error {
 	return i.Renew(g)
 }
 
-// Enrol has an identity issued for a wish, where the asker may enrol. A name that has other
+// Enrol has an identity issued for a request, where the asker may enrol. A name that has other
 // keys is an error of KindConflict, unless anew says that they are to be revoked.
 func (a Client) Enrol(ctx context.Context, name identity.Name, role roles.Role, w authority.IdentityRequest, anew bool) (identity.Grant, error) {
 	r, err := a.ask(ctx, ask{Op: opEnrol, Name: name.String(), Role: role, Request: w, Anew: anew})

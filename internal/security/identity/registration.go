@@ -54,7 +54,7 @@ func (p *Registration) check() error {
 		bad = bad || c < ' '
 	}
 	if bad {
-		return transfer.Errorf(transfer.KindMalformed, "the place of %s is of another version, or out of its ranges", p.Who)
+		return transfer.Errorf(transfer.KindMalformed, "the registration of %s is of another version, or out of its ranges", p.Who)
 	}
 	return nil
 }
@@ -85,11 +85,11 @@ func (i *Identity) CheckRegistration(p *Registration) (key string, err error) {
 	}
 	known, err := i.proves(p)
 	if err != nil {
-		return "", transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it: %w", p.Who, err)
+		return "", transfer.Errorf(transfer.KindDenied, "the registration of %s is not signed by it: %w", p.Who, err)
 	}
 	sum := sha256.Sum256(p.lines())
 	if !ecdsa.VerifyASN1(known.Public, sum[:], p.Sig) {
-		return "", transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it", p.Who)
+		return "", transfer.Errorf(transfer.KindDenied, "the registration of %s is not signed by it", p.Who)
 	}
 	return known.Key, nil
 }

@@ -43,7 +43,7 @@ func Make(path string) (*Dir, error) {
 	return Open(path)
 }
 
-// Open opens a directory that is there. The error is fs.ErrNotExist, or ErrLax. See Own for root.
+// Open opens a directory that is there. The error is fs.ErrNotExist, or ErrInsecure. See CheckNotForeign for root.
 func Open(path string) (*Dir, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -77,7 +77,7 @@ func checkClosed(path string, info fs.FileInfo) error {
 // Path is the directory.
 func (d *Dir) Path() string { return d.path }
 
-// Read reads a file of at most MaxSize bytes. The error is fs.ErrNotExist, or ErrLax.
+// Read reads a file of at most MaxSize bytes. The error is fs.ErrNotExist, or ErrInsecure.
 func (d *Dir) Read(name string) ([]byte, error) {
 	path := filepath.Join(d.path, name)
 	before, err := os.Lstat(path)
@@ -176,7 +176,7 @@ func replace(f *os.File, path string, data []byte) error {
 }
 
 // Append opens a file that is there, at its end, for one that only grows. The error is
-// fs.ErrNotExist, or ErrLax.
+// fs.ErrNotExist, or ErrInsecure.
 func (d *Dir) Append(name string) (*os.File, error) {
 	path := filepath.Join(d.path, name)
 	before, err := os.Lstat(path)

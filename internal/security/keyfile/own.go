@@ -43,7 +43,7 @@ func (e *ForeignError) Owner() string {
 	return id
 }
 
-// Unwrap makes the error an ErrLax.
+// Unwrap makes the error an ErrInsecure.
 func (e *ForeignError) Unwrap() error { return ErrInsecure }
 
 // An entry is the owner, the group and the mode of a file, a directory or a link, and its access control list.
@@ -97,7 +97,7 @@ func CheckNotForeign(path string) error {
 	return checkNotForeign(path, groups, look)
 }
 
-// checkNotForeign is Own for root with groups. Members of these may write.
+// checkNotForeign is CheckNotForeign for root with groups. Members of these may write.
 func checkNotForeign(path string, groups []int, look func(string) (entry, error)) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

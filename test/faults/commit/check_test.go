@@ -139,7 +139,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 				return
 			}
 			if records.IsSidecar(path.Base(name)) {
-				return // flanked and besideHolds check the sidecars
+				return // other checks of this file are about the sidecars
 			}
 			if strings.HasPrefix(path.Base(name), ".ferry-") {
 				facts.Temporaries = append(facts.Temporaries, dir+"/"+name)

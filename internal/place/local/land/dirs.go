@@ -34,7 +34,7 @@ type goal struct {
 	base string        // the destination: below it, a directory with another spelling is refused
 }
 
-// dir is through for a directory with changing entries.
+// dir is openOrMake for a directory with changing entries.
 func (t *dirTree) dir(p disk.Location, to *goal) (*sharedDir, error) {
 	h, err := t.openOrMake(p, to)
 	if err != nil {
@@ -48,7 +48,7 @@ func (t *dirTree) dir(p disk.Location, to *goal) (*sharedDir, error) {
 }
 
 // openOrMake opens a directory of the host, from the cache if possible. to is an item that lands in the directory or is the
-// directory; then through makes the directory and its missing parents. With a nil goal it makes nothing.
+// directory; then openOrMake makes the directory and its missing parents. Without an item it makes nothing.
 func (t *dirTree) openOrMake(p disk.Location, to *goal) (*sharedDir, error) {
 	if h := t.open.get(p.Path); h != nil {
 		return h, nil
