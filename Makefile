@@ -26,6 +26,9 @@ MODULES     := . bench
 PLATFORMS   := linux/amd64 linux/arm64 linux/s390x darwin/arm64 windows/amd64
 OTHERS      := linux/s390x darwin/arm64 windows/amd64
 
+# The directory of the programs. A test that builds them names another one.
+PROGRAMS    ?= bin
+
 FUZZTIME    ?= 10s
 FUZZIN      ?= internal bench test
 LARGE       ?= full
@@ -52,7 +55,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 build: ## build bin/ferry
-	$(BUILD) -o bin/ferry ./cmd/ferry
+	$(BUILD) -o $(PROGRAMS)/ferry ./cmd/ferry
 
 build-bench: # bin/ferry-bench, which measures bin/ferry
 	cd bench && $(BUILD) -o ../bin/ferry-bench ./cmd/ferry-bench
@@ -65,7 +68,7 @@ demo: build ## build, then move some files between two agents on this host
 # -vet=off: make check vets, and with more than go test would.
 # The two packages that take longest begin first, and two packages more than there are
 # processors run at once: they mostly wait for processes and for the disk.
-TESTS = $(GO) test -count=1 -vet=off -timeout 15m -p $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
+TESTS = $(GO) test -count=1 -vet=off -timeout 25m -p $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
 
 test: ## run all tests but those of test-clusters
 	@echo "== left to make test-clusters: $(CLUSTERED)"
@@ -95,7 +98,7 @@ RACE_SKIPPED := ^(TestLossInACluster|TestAQueueThatAllHaveLost|TestAllThreeComeB
 
 race-short: cc ## the race detector on the packages in which goroutines meet (needs a C compiler)
 	@echo "== race detector: $(RACED)"; echo "== left to make race: $(or $(RACE_SKIPPED),nothing)"
-	$(DETECT) $(GO) test -race -count=1 -vet=off -timeout 15m $(if $(RACE_SKIPPED),-skip '$(RACE_SKIPPED)') $(RACED)
+	$(DETECT) $(GO) test -race -count=1 -vet=off -timeout 25m $(if $(RACE_SKIPPED),-skip '$(RACE_SKIPPED)') $(RACED)
 
 cc:
 	@command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || { \

@@ -141,6 +141,8 @@ recorded() { "$ferry" audit show "$id" | grep -c ' completed ' | grep -qx 2; }
 until_ok recorded # agents report to coordination after the fact
 run audit show "$id"
 run audit verify
+idle() { ! "$ferry" agent ls --json | grep -qE '"(source|destination)_running":[1-9]'; }
+until_ok idle # agents report their load within a second
 run agent ls
 
 step 'Done'

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -54,6 +55,10 @@ func (a *intake) accept(s *submission) error {
 	j.full = a.sched.Room(w.Principal, w.room)
 	if j.refused == nil {
 		j.refused = a.check(w, j.full == nil)
+	}
+	if of := w.head.Retry; of != nil {
+		_, err := a.gate.controls(w.Principal, of.Of)
+		j.alone = err == nil
 	}
 	return a.record(w, &j)
 }
@@ -130,6 +135,7 @@ type judgement struct {
 	rule    string // of the policy that allows the request
 	refused error  // the reason why a new request is refused
 	full    error  // the queue has no room for a new request
+	alone   bool   // the principal may keep others from repeating the transfer that the request repeats
 }
 
 // authorise returns the rule of the policy that allows a request.
@@ -164,7 +170,7 @@ func (a *intake) record(w *wholeRequest, j *judgement) error {
 			return err
 		}
 		rec := sender.NewRecord(*q, w.Origin, now)
-		if err := a.setFirstState(t, rec, w, j.rule); err != nil {
+		if err := a.setFirstState(t, rec, w, j); err != nil {
 			return err
 		}
 		if err := t.Requests().AcceptParts(q.ID, w.Principal, w.parts); err != nil {
@@ -221,51 +227,54 @@ func (a *intake) refuses(w *wholeRequest, j *judgement, now time.Time) error {
 
 // setFirstState decides the first state of a new request, and notes it. A request that was cancelled or withdrawn
 // before it came has its last audit record already.
-func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, rule string) error {
+func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest, j *judgement) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
 	floor := t.Floor(rec.Principal)
 	tomb, err := t.Tombstone(q.ID, rec.Principal)
-	as := tomb.As
+	by, failed := ledger.RetryInProgress(t, q)
+	as, kind := tomb.As, transfer.KindParked
 	switch {
-	case err != nil:
-		return err
+	case err != nil || failed != nil:
+		return errors.Join(err, failed)
 	case as != "":
 		if as == transfer.Cancelled {
 			err = rec.Move(transfer.Accepted)
 		}
 		err = errors.Join(err, rec.Move(as))
-		event, reason = "", "it was "+string(as)+" before it came"
+		event, reason, kind = "", "it was "+string(as)+" before it came", transfer.KindCancelled
+		if as == transfer.Withdrawn {
+			kind = transfer.KindRecovery
+		}
 	case string(q.ID[:]) <= string(floor[:]):
 		err = rec.Move(transfer.Accepted, transfer.Parked)
 		event, reason = audit.Parked, "it is older than anything the ledger still knows, and may have run before"
 	case w.late:
 		err = rec.Move(transfer.Withdrawn)
-		event, reason = audit.Cancelled, "it came later than its submitter had waited for it"
+		event, reason, kind = audit.Cancelled, "it came later than its submitter had waited for it", transfer.KindRecovery
+	case !by.IsZero():
+		err = rec.Move(transfer.Withdrawn)
+		event, reason, kind = audit.Cancelled, fmt.Sprintf("transfer %s repeats transfer %s already", by, q.Retry.Of), transfer.KindConflict
 	default:
-		err = rec.Move(transfer.Accepted)
+		if err = rec.Move(transfer.Accepted); j.alone {
+			err = errors.Join(err, ledger.PutRetry(t, q))
+		}
 	}
 	if err != nil {
 		return err
 	}
 
 	if reason != "" {
-		rec.Progress.Reason = transfer.Errorf(transfer.KindParked, "transfer %s: %s", q.ID, reason)
+		rec.Progress.Reason = transfer.Errorf(kind, "transfer %s: %s", q.ID, reason)
 	}
-
-	switch rec.State {
-	case transfer.Cancelled, transfer.Withdrawn:
-		rec.Progress.Ended, rec.Progress.Code = rec.Accepted, rec.State.Code()
-		rec.Progress.Reason.Kind = transfer.KindCancelled
-		if rec.State == transfer.Withdrawn {
-			rec.Progress.Reason.Kind = transfer.KindRecovery
-		}
+	if rec.State.Final() {
+		rec.Progress.Ended, rec.Progress.Code = rec.Accepted, kind.Code()
 	}
 
 	r := audit.Record{Event: audit.Submitted, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
 		Request: audit.FactsOf(q, w.rest...), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
-	r.Request.Rule, r.Author = rule, rec.Author
+	r.Request.Rule, r.Author = j.rule, rec.Author
 	if err := a.note(t, r); err != nil || event == "" {
 		return err
 	}

@@ -3,9 +3,9 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"maps"
-	"path"
 	"slices"
 	"sync"
 	"time"
@@ -161,6 +161,7 @@ var questions = map[wire.Kind]question{
 	wire.AskSet:     {needs: transfer.AuthAdmin, signed: true, once: true, answer: (*answers).askSet},
 	wire.AskPreview: {needs: transfer.AuthSource, files: true, signed: true},
 	wire.AskList:    {needs: transfer.AuthSource, files: true, signed: true},
+	wire.AskDir:     {files: true, signed: true}, // the rules of each path decide
 	wire.AskLook:    {needs: transfer.AuthDest, files: true, signed: true},
 }
 
@@ -225,7 +226,11 @@ func (a *answers) previewed(to, reply string, ask *wire.Ask) {
 	a.wg.Go(func() {
 		defer a.previews.leave(to)
 		var err error
-		ans.Preview, err = a.aboutFiles(ask)
+		if ask.Kind == wire.AskDir {
+			ans.Body, err = a.directory(ask)
+		} else {
+			ans.Preview, err = a.aboutFiles(ask)
+		}
 		ans.Error = transfer.AsError(err)
 		a.answer(to, reply, ans)
 	})
@@ -352,16 +357,23 @@ func (a *answers) list(principal, prefix string) (*wire.Preview, error) {
 	if a.fs == nil {
 		return &wire.Preview{}, nil
 	}
+	names, err := a.files(principal).Names(prefix, listed)
+	return &wire.Preview{List: names}, err
+}
 
-	dir, name := path.Split(prefix)
-	names, err := a.fs.Place().For(transfer.Files, a.gate.permit(principal)).(local.Local).Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
-	p := &wire.Preview{}
-	for _, n := range names {
-		it := wire.PreviewItem{Name: transfer.Path(dir + n.Name), Type: transfer.ItemFile}
-		if n.Dir {
-			it.Type = transfer.ItemDir
-		}
-		p.List = append(p.List, it)
+// files are the files of this host with the rights of a principal.
+func (a *answers) files(principal string) local.Local {
+	return a.fs.Place().For(transfer.Files, a.gate.permit(principal)).(local.Local)
+}
+
+// directory returns a wire.Listing.
+func (a *answers) directory(ask *wire.Ask) (json.RawMessage, error) {
+	b, err := wire.ReadBody[wire.ListDir](ask.Kind, ask.Body)
+	if err != nil || a.fs == nil {
+		return nil, err
 	}
-	return p, err
+	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
+	defer cancel()
+	l, err := a.files(ask.Principal).Directory(ctx, b.Path, b.After, wire.MaxListing, ask.Room)
+	return wire.Marshal(l), err
 }

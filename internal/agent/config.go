@@ -49,7 +49,7 @@ type Config struct {
 	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
 	Sandbox                              *policy.Rules       // the part of the policy that holds here; nil: all
-	Programs                             string              // directory of the programs that it may run; empty: none
+	Programs                             string              // directories of the programs that it may run, in the system's list; empty: none
 	Streams                              *Streams            // nil: the agent sends and receives files beneath its Roots
 	Duties                               []duty.Maker        // its work beside the transfers that are submitted to it
 	DirLock                              *ledger.DirLock     // that StandBy has given; nil: the agent has no standby
@@ -124,7 +124,7 @@ func (c *Config) refuseRootsInside() error {
 func (c *Config) protectedDirs() []string {
 	all := append([]string{c.Dir}, c.Carve...)
 	if c.Programs != "" {
-		all = append(all, c.Programs)
+		all = append(all, filepath.SplitList(c.Programs)...)
 	}
 	return all
 }

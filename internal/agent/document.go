@@ -34,6 +34,11 @@ func (a *intake) document(d qmgr.Delivery) {
 		a.cancelDocument(d, s, doc.Cancel)
 		return
 	}
+	if p := doc.Ping; p != nil {
+		a.answer(principal, s.Reply, pong(p, s.Request.ID, a.cfg.Name))
+		d.Ack()
+		return
+	}
 	if !doc.ID.IsZero() {
 		s.Request.ID = doc.ID
 	}
@@ -66,6 +71,15 @@ func (a *intake) document(d qmgr.Delivery) {
 		return
 	}
 	a.settle(d, s, one.Principal, a.accept(one))
+}
+
+// pong returns the answer to a pingAgent: an error if it asks another agent.
+func pong(p *mftxml.Ping, id transfer.ID, here transfer.AgentName) wire.Answer {
+	ans := wire.Answer{V: wire.Version, ID: id}
+	if p.Agent != here {
+		ans.Error = transfer.Errorf(transfer.KindUsage, "the document asks agent %s; this is %s", p.Agent, here)
+	}
+	return ans
 }
 
 // cancelDocument obeys a cancel in XML. The command has the ID that the message gives it.

@@ -239,6 +239,20 @@ func TestACancelInXML(t *testing.T) {
 	}
 }
 
+// A ping in XML is answered by the agent that it names; another agent refuses it.
+func TestAPingInXML(t *testing.T) {
+	p := newPost(t)
+	for name, refused := range map[string]bool{"ALPHA": false, "OTHER": true} {
+		p.put(`<p:pingAgent xmlns:p="http://www.ibm.com/xmlns/wmqfte/7.0.1/PingAgent" version="5.00"><agent agent="`+name+`"/><reply QMGR="QM1">`+p.inbox+`</reply></p:pingAgent>`, time.Now())
+		if ans, err := p.hears(); refused != (transfer.KindOf(err) == transfer.KindUsage) || !refused && (err != nil || ans == nil) {
+			t.Errorf("%s answers %+v, %v", name, ans, err)
+		}
+	}
+	if p.acks != 2 || p.naks+p.terms != 0 {
+		t.Errorf("%d are acknowledged", p.acks)
+	}
+}
+
 // A counting duty counts the commands that remove a monitor.
 type countsDocuments struct{ *counter }
 

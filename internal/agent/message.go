@@ -100,7 +100,9 @@ func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err e
 		d.Nak(a.refusals.pace.delay(speaker, a.cfg.Clock.Now()))
 		return
 	case transfer.KindDenied:
-		a.refusals.denied(refusal(principal, s.Request.ID, err))
+		rec := refusal(principal, s.Request.ID, err) // with its destination it is a request's
+		rec.Destination, rec.Job, rec.Originator = s.Request.Destination, s.Request.Job, &s.Request.Originator
+		a.refusals.denied(rec)
 	}
 	failpoint.Hit("agent.before_ack")
 	if s.Part == nil {

@@ -81,6 +81,7 @@ func TestAnAgentTakesOneTransferFromAPipe(t *testing.T) {
 	})
 	s.must(err)
 
+	nonce := uint64(0)
 	for n, x := range []struct {
 		id        transfer.ID
 		principal string
@@ -92,18 +93,39 @@ func TestAnAgentTakesOneTransferFromAPipe(t *testing.T) {
 		{own, "bob", wire.KindAccept},
 		{other, "bob", wire.KindRefuse},
 	} {
-		open := &wire.Message{Kind: wire.KindOpen, From: self, Transfer: x.id, Open: &wire.Open{Nonce: uint64(n + 1), Source: "00000000000000aa", MaxChunk: 1 << 20, Principal: x.principal,
-			Request: transfer.Request{Version: transfer.RequestVersion, ID: x.id, Source: self, Destination: "ALPHA", Dest: transfer.File(transfer.Path(s.root + "/in")), Recovery: -1}}}
-		data, err := open.Encode()
+		open := &wire.Open{Source: "00000000000000aa", MaxChunk: 1 << 20, Principal: x.principal,
+			Request: transfer.Request{Version: transfer.RequestVersion, ID: x.id, Source: self, Destination: "ALPHA", Dest: transfer.File(transfer.Path(s.root + "/in")), Recovery: -1}}
+		m := s.opens(conn, self, open, &nonce, answers)
+		if m.Kind != x.want || m.Transfer != x.id || m.Refuse != nil && transfer.KindOf(errorOf(m.Refuse.Error)) != transfer.KindDenied {
+			t.Errorf("the agent answers OPEN %d of the transfer %s for %s with %+v, want %s", n+1, x.id, x.principal, m, x.want)
+		}
+	}
+}
+
+// opens sends an OPEN to ALPHA and returns the answer. BUSY is no final one: a busy host has the agent wait, and the OPEN
+// is sent again with the next nonce, as a source does.
+func (s *trusted) opens(conn *qmgr.Conn, self transfer.AgentName, open *wire.Open, nonce *uint64, answers <-chan *wire.Message) *wire.Message {
+	s.Helper()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		*nonce++
+		open.Nonce = *nonce
+		data, err := (&wire.Message{Kind: wire.KindOpen, From: self, Transfer: open.Request.ID, Open: open}).Encode()
 		s.must(err)
 		s.must(conn.Publish(wire.ReplySubject("ALPHA", self), data))
 		select {
 		case m := <-answers:
-			if m.Kind != x.want || m.Transfer != x.id || m.Refuse != nil && transfer.KindOf(errorOf(m.Refuse.Error)) != transfer.KindDenied {
-				t.Errorf("the agent answers OPEN %d of the transfer %s for %s with %+v, want %s", n+1, x.id, x.principal, m, x.want)
+			if m.Kind != wire.KindBusy {
+				return m
 			}
+			s.Logf("BUSY: %v", m.Busy.Reason)
 		case <-s.ctx.Done():
-			t.Fatalf("the agent does not answer OPEN %d of the transfer %s for %s", n+1, x.id, x.principal)
+			s.Fatalf("the agent does not answer the OPEN of transfer %s", open.Request.ID)
+		}
+		select {
+		case <-again.C:
+		case <-s.ctx.Done():
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"ferry/internal/wire"
 )
 
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // A scene is a queue manager with one agent, ALPHA, and a speaker that may publish on every subject.
 type scene struct {

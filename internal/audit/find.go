@@ -31,8 +31,11 @@ type Filter struct {
 	States []transfer.State  // of the transfer, as the record has it; any of them
 	Meta   map[string]string // of the transfer; all of them
 	Role   string            // the role of the writer
-	Limit  int               // records at most; 0: all
-	Before int64             // only records below this index of the log; 0: all
+	From   transfer.AgentName
+	To     transfer.AgentName
+	User   string // the principal, as displayed; a pattern, as in Name
+	Limit  int    // records at most; 0: all
+	Before int64  // only records below this index of the log; 0: all
 }
 
 // findBlock is the number of cells of the index that are read at once.
@@ -161,6 +164,7 @@ func (m *matcher) record(r *Record) bool {
 		return false
 	case m.Event == "" && (r.Event == Sealed || r.Event == Bound), m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role && !m.standsIn(r),
 		m.Job != "" && !Like(m.Job, r.Job),
+		m.From != "" && r.Source != m.From, m.To != "" && r.Destination != m.To, m.User != "" && !Like(m.User, shownPrincipal(r.Principal)),
 		m.Name != "" && !(r.tells() && slices.ContainsFunc(r.Items, m.Names)),
 		m.Failed && !(m.Name == "" && r.Error != nil) && !slices.ContainsFunc(r.Items, func(o transfer.Outcome) bool { return o.Failed() }),
 		len(m.States) > 0 && !slices.Contains(m.States, r.State):
@@ -173,6 +177,14 @@ func (m *matcher) record(r *Record) bool {
 		}
 	}
 	return (m.Since.IsZero() || !r.Time.Before(m.Since)) && (m.Until.IsZero() || r.Time.Before(m.Until))
+}
+
+// shownPrincipal returns a principal as screens have it.
+func shownPrincipal(token string) string {
+	if p, err := transfer.ParsePath(token); err == nil {
+		return string(p)
+	}
+	return token
 }
 
 // tells reports whether a record has outcomes of files. The records of a pipe, the agent of a command's standard input
@@ -208,7 +220,8 @@ func (f *Filter) Names(o transfer.Outcome) bool {
 		if !strings.Contains(f.Name, "/") {
 			name = name[strings.LastIndexByte(name, '/')+1:]
 		}
-		if name != "" && (name == f.Name || transfer.Path(name).String() == f.Name || Like(f.Name, name)) {
+		shown := transfer.Path(name).String()
+		if name != "" && (name == f.Name || shown == f.Name || Like(f.Name, name) || shown != name && Like(f.Name, shown)) {
 			return true
 		}
 	}
@@ -230,8 +243,8 @@ func CheckPattern(p string) error {
 	return nil
 }
 
-// longestPlain returns the longest run of letters, digits, '-', '_' and '.' in a pattern, outside of brackets. Such
-// characters stand in JSON unchanged.
+// longestPlain returns the longest run of letters, digits, '-', '_' and '.' in a pattern, outside of brackets and of
+// escapes of displayed paths. Such characters stand in JSON unchanged.
 func longestPlain(pattern string) []byte {
 	var best, run string
 	inside := false // inside brackets
@@ -241,6 +254,9 @@ func longestPlain(pattern string) []byte {
 		case c == '\\': // the next character is literal, and may be any
 			run = ""
 			i++
+		case c == '%' && i+2 < len(pattern): // perhaps an escape: JSON may have the byte itself
+			run = ""
+			i += 2
 		case c == '[':
 			run, inside = "", true
 		case c == ']':

@@ -118,6 +118,7 @@ func TestFindByName(t *testing.T) {
 		{item(0, "/srv/out/ä \xff", "/in/ä \xff"), item(1, "/srv/out/100%", "/in/100%")},
 		{item(0, "/srv/out/report[1].pdf", "/out/report[1].pdf")},
 		{item(0, "/srv/forged", "/forged")},
+		{item(0, "/srv/out/two\nlines.txt", "/out/two\nlines.txt")},
 	}
 	items[2][1].Err = transfer.Errorf(transfer.KindExists, "it is there")
 	var records []Record
@@ -148,6 +149,8 @@ func TestFindByName(t *testing.T) {
 		{Filter{Name: "100%"}, []int64{2}},
 		{Filter{Name: "100%25"}, []int64{2}}, // as displayed
 		{Filter{Name: "/in/100%25"}, []int64{2}},
+		{Filter{Name: "two%0Alines.txt"}, []int64{5}},
+		{Filter{Name: "/out/*%0Alines.txt"}, []int64{5}},
 		{Filter{Name: "a[b"}, nil},
 		{Filter{Name: "report[1].pdf"}, []int64{3}},
 		{Filter{Name: "report[[]1].pdf"}, []int64{3}},
@@ -176,7 +179,7 @@ func TestFindByName(t *testing.T) {
 func TestLongestPlain(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"": "", "*": "", "pay-1234.xml": "pay-1234.xml", "a*bcd?e": "bcd", "[abc]x": "x", "[a-z]*": "", `ab\cdef`: "def", `\[abc`: "abc",
-		"/srv/out/*": "srv", "ä_b": "_b", "a[b": "a", "100%25": "100",
+		"/srv/out/*": "srv", "ä_b": "_b", "a[b": "a", "100%25": "100", "a%0Abcd": "bcd", "%0Aab%0Acd": "ab",
 	} {
 		if got := string(longestPlain(pattern)); got != want {
 			t.Errorf("%q: %q, want %q", pattern, got, want)

@@ -46,6 +46,7 @@ const (
 	Removed   Event = "removed" // the agent Source was removed from the registry
 	Sealed    Event = "sealed"  // of coordination: the seal of records before this one
 	Bound     Event = "bound"   // of coordination: the owner of a key that seals
+	Settled   Event = "settled" // the agent Source accepts that the log lacks records of its own; Reason has the person's words
 	Changed   Event = "changed" // a setting of the agent Source was changed while it runs; Text describes it
 )
 

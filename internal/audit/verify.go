@@ -29,6 +29,8 @@ type Report struct {
 	Pending   int64                `json:"pending,omitempty"`   // bytes of an append that was unfinished when the log was opened
 	Found     int64                `json:"found"`               // problems
 	Problems  []Problem            `json:"problems,omitempty"`  // the first hundred
+	Accepted  int64                `json:"accepted,omitempty"`  // gaps that the agents of the missing records have accepted
+	Breaks    []Problem            `json:"breaks,omitempty"`    // the first hundred of those
 }
 
 // A Problem is damage that an append and a crash of the process cannot have caused, or a missing or repeated record. A
@@ -44,6 +46,12 @@ const maxProblems = 100
 func (r *Report) add(index int64, format string, args ...any) {
 	if r.Found++; len(r.Problems) < maxProblems {
 		r.Problems = append(r.Problems, Problem{index, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (r *Report) accept(index int64, format string, args ...any) {
+	if r.Accepted++; len(r.Breaks) < maxProblems {
+		r.Breaks = append(r.Breaks, Problem{index, fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -136,6 +144,14 @@ type verifier struct {
 	stored  tree  // over the leaves as stored: shows the wrong nodes
 	streams streams
 	seals   *seals // nil: signatures are not checked
+
+	settled map[transfer.AgentName]settled
+}
+
+// A settled is an agent's record that it accepts the gaps before.
+type settled struct {
+	index int64
+	rec   Record
 }
 
 // begin compares the sizes of the files, and their names.
@@ -240,8 +256,15 @@ func (v *verifier) record(body []byte) {
 	if late {
 		v.report.Late++
 	}
-	if err == nil && rec.Agent == Coordination {
+	switch {
+	case err != nil:
+	case rec.Agent == Coordination:
 		v.told(&rec)
+	case rec.Event == Settled && rec.Reason != "":
+		if v.settled == nil {
+			v.settled = map[transfer.AgentName]settled{}
+		}
+		v.settled[rec.Agent] = settled{v.i, rec}
 	}
 
 	if v.i < v.cells.n {
@@ -280,7 +303,7 @@ func (v *verifier) told(rec *Record) {
 	}
 }
 
-// missing reports the gaps that no record has filled.
+// missing reports the gaps that no record has filled. A gap that the agent itself has accepted later is no problem.
 func (v *verifier) missing() {
 	type gap struct {
 		span
@@ -297,6 +320,11 @@ func (v *verifier) missing() {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.From, b.From), strings.Compare(a.of.String(), b.of.String()))
 	})
 	for _, g := range list {
+		if s := v.settled[g.of.agent]; g.Index < s.index {
+			v.report.accept(g.Index, "records %d to %d of %s are missing; accepted on %s by %s: %s", g.From, g.To, g.of,
+				s.rec.Time.UTC().Format("2006-01-02 15:04:05Z"), shownPrincipal(s.rec.Principal), s.rec.Reason)
+			continue
+		}
 		v.report.add(g.Index, "records %d to %d of %s are missing", g.From, g.To, g.of)
 	}
 }

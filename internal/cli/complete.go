@@ -66,7 +66,7 @@ func addCompletions(root *cobra.Command) {
 	}
 
 	switch root.CommandPath() {
-	case "ferry send":
+	case "ferry send", "ferry ls":
 		root.ValidArgsFunction = completeLocations
 	case "ferry agent show", "ferry agent ping", "ferry agent rm", "ferry agent set", "ferry call run":
 		root.ValidArgsFunction = only(completeAgents)

@@ -44,6 +44,7 @@ func newHelp() *cobra.Command {
 func newWords() *cobra.Command {
 	return &cobra.Command{Use: "words", Short: "Explain the words on Ferry's screens", Long: `The words on Ferry's screens and in its documents:
 
+  one box       ` + "`ferry send`" + ` on one host without agents: everything in one process
   agent         a process that reads and writes the files of one host
   queue manager the server through which agents speak; ` + "`ferry up`" + ` runs one
   coordination  the service that knows which agents there are, and keeps the audit log

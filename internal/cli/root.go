@@ -25,6 +25,7 @@ import (
 	"ferry/internal/cli/send"
 	"ferry/internal/cli/serve"
 	"ferry/internal/cli/session"
+	clistatus "ferry/internal/cli/status"
 	clitemplate "ferry/internal/cli/template"
 	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
@@ -81,10 +82,23 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(send.New(), climft.NewSubmit(), send.NewCat(), serve.NewUp(), cliagent.New(), serve.NewCoordination(), clitransfer.New(), climonitor.New(), clischedule.New(), clitemplate.New(), clijob.New(), clicall.New(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), serve.NewAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), climft.NewFTE(run), climft.NewInstallFTE(), climft.NewImport())
+	root.AddCommand(send.New(), climft.NewSubmit(), send.NewCat(), serve.NewUp(), cliagent.New(), cliagent.NewLs(), serve.NewCoordination(), clitransfer.New(), clistatus.New(), climonitor.New(), clischedule.New(), clitemplate.New(), clijob.New(), clicall.New(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), serve.NewAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), climft.NewFTE(run), climft.NewInstallFTE(), climft.NewImport())
+	usage.Help(root, groups())
 	completion(root)
 	addCompletions(root)
 	return root
+}
+
+// groups returns the commands by the work that they are for.
+func groups() []usage.CommandGroup {
+	return []usage.CommandGroup{
+		{Title: "Move files", Commands: []string{"send", "cat", "ls", "template"}},
+		{Title: "Look", Commands: []string{"status", "transfer", "job", "audit", "agent"}},
+		{Title: "Automate", Commands: []string{"monitor", "schedule", "call", "queue"}},
+		{Title: "Run", Commands: []string{"up", "agent", "ready", "coordination", "channel", "qm"}},
+		{Title: "Give access", Commands: []string{"token", "login", "identity", "policy", "authority"}},
+		{Title: "IBM MQ MFT", Commands: []string{"submit", "import", "install-fte"}},
+	}
 }
 
 // completion keeps cobra's own completion command, for the shells that the

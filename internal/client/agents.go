@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"path"
 	"time"
 
 	"ferry/internal/transfer"
@@ -71,6 +72,34 @@ func (c *Client) Names(ctx context.Context, name transfer.AgentName, prefix tran
 	return ans.Preview.List, nil
 }
 
+// Directory calls fn for the names in a directory of an agent that this user may see, in the order of their bytes, until
+// fn fails. at is the path of a name as a request takes it. A file is a directory with one name.
+func (c *Client) Directory(ctx context.Context, name transfer.AgentName, dir transfer.Path, fn func(at transfer.Path, e *wire.DirEntry) error) error {
+	for after := transfer.Path(""); ; {
+		ans, err := c.asker().askAgent(ctx, name, wire.Ask{Kind: wire.AskDir, Body: wire.Marshal(wire.ListDir{Path: dir, After: after})})
+		if err != nil {
+			return err
+		}
+		l, err := wire.ReadBody[wire.Listing](wire.AskDir, ans.Body)
+		if err != nil {
+			return err
+		}
+		for n := range l.Entries {
+			at := dir
+			if !l.File {
+				at = transfer.Path(path.Join(string(dir), string(l.Entries[n].Name)))
+			}
+			if err := fn(at, &l.Entries[n]); err != nil {
+				return err
+			}
+		}
+		if l.Next <= after {
+			return nil
+		}
+		after = l.Next
+	}
+}
+
 // RemoveAgent removes an absent agent from the registry. KindAlive: the agent is there.
 func (c *Client) RemoveAgent(ctx context.Context, name transfer.AgentName) error {
 	_, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})})
@@ -94,6 +123,9 @@ func (l asker) known(ctx context.Context, a transfer.AgentName) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case ans.Known.Sure && !ans.Known.Removed.IsZero():
+			return transfer.Errorf(transfer.KindUnknownAgent, "agent %s is unknown: it was removed from the network on %s", a, ans.Known.Removed.Local().Format("2006-01-02 15:04:05")).
+				WithHint("`ferry agent ls` lists the agents")
 		case ans.Known.Sure:
 			return transfer.Errorf(transfer.KindUnknownAgent, "agent %s is unknown: it has never registered with this network", a).
 				WithHint("`ferry agent ls` lists the agents")

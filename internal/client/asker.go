@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"ferry/internal/qmgr"
@@ -84,7 +85,24 @@ func (l asker) coordination(ctx context.Context, ask wire.Ask) (*wire.Answer, er
 }
 
 func (l asker) askAgent(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Answer, error) {
-	return l.answered(ctx, wire.AskAgent(name, l.conn.Self()), "agent "+string(name), ask, l.timeout)
+	ans, err := l.answered(ctx, wire.AskAgent(name, l.conn.Self()), "agent "+string(name), ask, l.timeout)
+	if ans == nil && transfer.KindOf(err) == transfer.KindTimeout && ctx.Err() == nil {
+		return nil, l.slow(ctx, name, err)
+	}
+	return ans, err
+}
+
+// slow adds to the error of an agent that has not answered in time the state that coordination knows. Such an agent may
+// be up under load.
+func (l asker) slow(ctx context.Context, name transfer.AgentName, err error) error {
+	e := transfer.Errorf(transfer.KindTimeout, "%w", err).WithHint("an agent under load, or behind a slow link, may need longer: give --timeout 1m")
+	known, kerr := l.ask(ctx, wire.AskSubject(wire.Coordination, l.conn.Self()), wire.Ask{Kind: wire.AskAgents, Agent: name}, defaultTimeout)
+	if kerr != nil || len(known.Agents) == 0 {
+		return e
+	}
+	a := &known.Agents[0]
+	text := fmt.Sprintf("; it is registered since %s, is %s, and was heard %s ago", a.Started.Local().Format(time.DateTime), a.Status, a.Age.Round(time.Second))
+	return transfer.Errorf(transfer.KindTimeout, "%w%s", err, text).WithHint(e.Hint)
 }
 
 // answered asks, and names the party that has not answered in its error.

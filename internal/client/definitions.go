@@ -46,14 +46,16 @@ type Definitions struct {
 }
 
 // EachAgent calls fn for one agent, or with "" for each agent that is up. Of several agents it leaves out those that
-// refuse the question, and those that do not answer; left gets the error of the latter.
+// refuse the question, and those that are away or do not answer; left gets the error of the latter.
 func (d Definitions) EachAgent(ctx context.Context, one transfer.AgentName, fn func(at AtAgent) error, left func(agent transfer.AgentName, err error)) error {
 	if one != "" {
 		return fn(AtAgent{Client: d.Client, Agent: one})
 	}
 	var names []transfer.AgentName
 	if err := d.Client.Agents(ctx, func(a *wire.AgentStatus) error {
-		if a.Status != wire.AgentStopped && a.Status != wire.AgentUnreachable {
+		if err := d.awayError(a); err != nil {
+			left(a.Agent, err)
+		} else {
 			names = append(names, a.Agent)
 		}
 		return nil
@@ -73,6 +75,19 @@ func (d Definitions) EachAgent(ctx context.Context, one transfer.AgentName, fn f
 		}
 	}
 	return nil
+}
+
+// awayError returns the reason why an agent is not asked; nil if it is up.
+func (d Definitions) awayError(a *wire.AgentStatus) error {
+	switch {
+	case a.Status != wire.AgentStopped && a.Status != wire.AgentUnreachable:
+		return nil
+	case a.Age == 0:
+		return transfer.Errorf(transfer.KindUnreachable, "it is away, and was not heard of since coordination started")
+	case a.Status == wire.AgentStopped:
+		return transfer.Errorf(transfer.KindUnreachable, "it is away since %s: it was stopped", d.Client.Clock.Now().Add(-a.Age).Local().Format("2006-01-02 15:04:05"))
+	}
+	return transfer.Errorf(transfer.KindUnreachable, "it is away since %s", d.Client.Clock.Now().Add(-a.Age).Local().Format("2006-01-02 15:04:05"))
 }
 
 // PutSchedule gives a schedule to the source agent of its request. The caller has checked the request.

@@ -44,14 +44,14 @@ func TestRecordsInSeveralAnswers(t *testing.T) {
 	enough := errors.New("enough")
 	for limit, want := range map[int]int{0: all, 4: 4, 100: all} {
 		got := 0
-		if err := c.Records(ctx, wire.Ask{Limit: limit}, func(json.RawMessage) error {
+		if _, err := c.Records(ctx, wire.Ask{Limit: limit}, func(json.RawMessage) error {
 			got++
 			return nil
 		}); err != nil || got != want {
 			t.Errorf("with a limit of %d there are %d records, not %d: %v", limit, got, want, err)
 		}
 	}
-	if err := c.Records(ctx, wire.Ask{}, func(json.RawMessage) error { return enough }); err != enough {
+	if _, err := c.Records(ctx, wire.Ask{}, func(json.RawMessage) error { return enough }); err != enough {
 		t.Errorf("a caller that has enough gets %v", err)
 	}
 }

@@ -177,6 +177,10 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		}
 		s.client.took = s.asker.clock.Now().Sub(began)
 		s.asking = max(s.client.took-pause, 0) // on a slow link the request itself may take as long
+		if p != nil && p.State == transfer.Withdrawn && p.Reason != nil && p.Reason.Kind == transfer.KindConflict {
+			s.handover = Refused
+			return nil, p.Reason
+		}
 		if p != nil {
 			s.handover = Receipted
 			return p, err

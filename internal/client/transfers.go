@@ -13,24 +13,34 @@ import (
 	"ferry/internal/wire"
 )
 
-// Transfers calls fn for up to limit transfers that pass a filter, newest first, until fn fails. left is the number of
-// further transfers.
-func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (left int, err error) {
+// A Listing describes the end of a list.
+type Listing struct {
+	Left int       // number of further transfers
+	Own  bool      // the asker sees none but its own
+	Sums wire.Sums // of all transfers that pass the filter
+}
+
+// Transfers calls fn for up to limit transfers that pass a filter, newest first, until fn fails.
+func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (Listing, error) {
 	ask := wire.Ask{Kind: wire.AskTransfers, Filter: filter}
+	var sums wire.Sums
 	for listed := 0; ; {
 		ask.Limit = limit - listed
 		ans, err := c.asker().coordination(ctx, ask)
 		if err != nil {
-			return 0, err
+			return Listing{}, err
+		}
+		if ans.Sums != nil {
+			sums = *ans.Sums
 		}
 		for n := range ans.Transfers {
 			if err := fn(&ans.Transfers[n]); err != nil {
-				return 0, err
+				return Listing{}, err
 			}
 			ask.ID = ans.Transfers[n].ID
 		}
 		if listed += len(ans.Transfers); ans.Left == 0 || listed >= limit || len(ans.Transfers) == 0 {
-			return ans.Left, nil
+			return Listing{ans.Left, ans.Own, sums}, nil
 		}
 	}
 }
@@ -52,6 +62,15 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 	return p, nil
 }
 
+// StateOf returns coordination's state of a transfer; "": it does not know the transfer, or does not answer.
+func (c *Client) StateOf(ctx context.Context, id transfer.ID) transfer.State {
+	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: id.String()})
+	if err != nil || len(ans.Transfers) == 0 {
+		return ""
+	}
+	return ans.Transfers[0].State
+}
+
 // recordsTimeout is coordination's time to read its log for one page.
 const recordsTimeout = 30 * time.Second
 
@@ -59,24 +78,25 @@ const recordsTimeout = 30 * time.Second
 var errEnough = errors.New("enough")
 
 // Records calls fn for audit records of coordination, newest first, until fn fails. ask selects them by Suffix, Event,
-// Agent and Filter; Limit, if it is above 0, bounds their number.
-func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.RawMessage) error) error {
+// Agent and Filter; Limit, if it is above 0, bounds their number. own reports that the asker sees none but its own.
+func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.RawMessage) error) (own bool, err error) {
 	ask.Kind = wire.AskAudit
 	for limited := ask.Limit > 0; ; {
 		ans, err := c.asker().answered(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), "coordination", ask, max(c.asker().timeout, recordsTimeout))
 		if err != nil {
-			return err
+			return own, err
 		}
+		own = ans.Own
 		for _, raw := range ans.Records {
 			if err := fn(raw); err != nil {
-				return err
+				return own, err
 			}
 		}
 		if limited {
 			ask.Limit -= len(ans.Records)
 		}
 		if ask.Index = ans.Next; !ans.More || ans.Next == 0 || limited && ask.Limit <= 0 {
-			return nil
+			return own, nil
 		}
 	}
 }
@@ -84,7 +104,7 @@ func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.Raw
 // recordsOf passes the audit records of a transfer to fn, newest first, until fn reports that it needs no more.
 func (c *Client) recordsOf(ctx context.Context, id transfer.ID, ask wire.Ask, fn func(*audit.Record) (more bool)) error {
 	ask.Suffix = id.String()
-	err := c.Records(ctx, ask, func(raw json.RawMessage) error {
+	_, err := c.Records(ctx, ask, func(raw json.RawMessage) error {
 		rec, err := audit.Decode(raw)
 		if err == nil && !fn(&rec) {
 			err = errEnough

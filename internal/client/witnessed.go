@@ -126,9 +126,10 @@ func (c Auditor) witness(ctx context.Context, name transfer.AgentName) (*witness
 	return s, err
 }
 
-// AcceptLog has an agent continue as a witness from the log that coordination shows now.
-func (c Auditor) AcceptLog(ctx context.Context, name transfer.AgentName, shown *witness.Shown) error {
-	_, err := c.asker().askAgent(ctx, name, wire.Ask{Kind: wire.AskAccept, Body: wire.Marshal(wire.AcceptLog{Note: shown.Note, Binding: shown.Binding.Encode()})})
+// AcceptLog has an agent continue as a witness from the log that coordination shows now. With a reason the agent also
+// accepts that the log lacks records of its own.
+func (c Auditor) AcceptLog(ctx context.Context, name transfer.AgentName, shown *witness.Shown, reason string) error {
+	_, err := c.asker().askAgent(ctx, name, wire.Ask{Kind: wire.AskAccept, Body: wire.Marshal(wire.AcceptLog{Note: shown.Note, Binding: shown.Binding.Encode(), Reason: reason})})
 	return err
 }
 

@@ -232,7 +232,12 @@ func (s *Service) askTransfers(a *receivedQuestion, ans *wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	list, left := s.picture.Transfers(status.Query{Before: a.ID, Limit: limit, Filter: a.Filter, Whose: whose})
+	query := status.Query{Before: a.ID, Limit: limit, Filter: a.Filter, Whose: whose}
+	list, left := s.picture.Transfers(query)
+	if a.ID.IsZero() {
+		sums := s.picture.Sums(query)
+		ans.Sums = &sums
+	}
 	size := 0
 	for i := range list {
 		if size += len(wire.Marshal(list[i])); size > page(a) && i > 0 {
@@ -242,7 +247,7 @@ func (s *Service) askTransfers(a *receivedQuestion, ans *wire.Answer) error {
 		}
 	}
 
-	ans.Transfers, ans.Left, ans.More = list, left, left > 0
+	ans.Transfers, ans.Left, ans.More, ans.Own = list, left, left > 0, whose != ""
 	return nil
 }
 
@@ -294,6 +299,7 @@ func RecordFilter(a *wire.Ask) audit.Filter {
 	if w := a.Filter; w != nil {
 		f.Agent, f.Job, f.Since, f.Until, f.Name, f.Failed = cmp.Or(w.Agent, f.Agent), w.Job, w.Since, w.Until, string(w.Name), w.Failed
 		f.Role, f.States, f.Meta = w.Role, w.States, w.Meta
+		f.From, f.To, f.User = w.From, w.To, w.User
 	}
 	if f.Name != "" {
 		f.Role = cmp.Or(f.Role, audit.RoleDestination) // the source's records say the same again
@@ -313,6 +319,7 @@ func (s *Service) askAudit(a *receivedQuestion, ans *wire.Answer) error {
 		return err
 	}
 	size := 0
+	ans.Own = whose != ""
 	err = s.log.Find(RecordFilter(a.Ask),
 		func(i int64, raw []byte, r *audit.Record) error {
 			if whose != "" && r.Principal != whose {

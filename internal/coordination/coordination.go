@@ -47,6 +47,7 @@ type Service struct {
 	log     *audit.Log
 	notary  *notary // nil: the log is not signed
 	picture *status.Picture
+	logbook *translate.Logbook
 	queues  *queuePositions
 	trust   *enrol.TrustCache // revoked keys, and the rights of principals
 	rights  rights
@@ -106,7 +107,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 			WithHint("there is one writer of the audit log; stop the other, or give --coordination none")
 	}
 
-	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), reading: slowQuestions{of: map[string]int{}},
+	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), logbook: translate.NewLogbook(), reading: slowQuestions{of: map[string]int{}},
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
 	if err := s.open(); err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (s *Service) open() (err error) {
 // addToPicture takes a record of the log into the picture. It reports false for a record about another agent's transfer.
 func (s *Service) addToPicture(r *audit.Record) bool {
 	if r.Event == audit.Removed && r.Agent == audit.Coordination {
-		s.picture.Remove(r.Source)
+		s.picture.Remove(r.Source, r.Time)
 	} else if !r.Agent.Stream() && s.picture.Know(r.Agent) {
 		s.learn()
 	}
@@ -249,7 +250,7 @@ func (s *Service) remove(name transfer.AgentName, by string, author *word.Author
 		return err
 	}
 
-	s.picture.Remove(name)
+	s.picture.Remove(name, s.cfg.Clock.Now())
 	s.learn()
 	s.cfg.Log.Info("agent removed", "agent", name, "principal", by)
 	return nil
@@ -364,8 +365,8 @@ func publish(s *Service, r *audit.Record) {
 	if about, text := translate.Kept(r); text != nil {
 		publishXML(s, wire.KeptSubject(r.Agent, about), text)
 	}
-	for _, l := range translate.Logs(r) {
-		publishXML(s, wire.LogSubject(l.Source, l.ID), l.XML())
+	for _, l := range s.logbook.Logs(r) {
+		publishXML(s, wire.LogSubject(l.Source.Name, l.ID), l.XML())
 	}
 }
 
@@ -402,7 +403,7 @@ func (s *Service) reported(m qmgr.Message) {
 	if err == nil && r.Progress != nil {
 		s.picture.Progress(r.Progress)
 		if p := r.Progress; s.cfg.XML {
-			publishXML(s, wire.StatusSubject(p.Source, p.ID), mftxml.StatusXML(p, s.cfg.Clock.Now()))
+			publishXML(s, wire.StatusSubject(p.Source, p.ID), mftxml.StatusXML(p, s.logbook.Progress(p), s.cfg.Clock.Now()))
 		}
 		return
 	}
@@ -419,6 +420,7 @@ func (s *Service) reported(m qmgr.Message) {
 		err = s.beat(r.Beat)
 	}
 	if err == nil && s.cfg.XML {
+		s.logbook.Beat(r.Beat)
 		publishXML(s, wire.StateSubject(r.Beat.Agent), mftxml.AgentXML(r.Beat, s.cfg.Clock.Now()))
 	}
 	if err != nil {

@@ -39,8 +39,9 @@ var (
 	bFileIDs       = []byte("marks")    // of the files of incoming transfers
 	bNamespaces    = []byte("drawers")  // of the agent's duties
 	bFloors        = []byte("floors")   // of principals
+	bRetries       = []byte("retries")  // that run now
 
-	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombstones, bOutbox, bParts, bAcceptedParts, bResolved, bTargets, bFileIDs, bNamespaces, bFloors}
+	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombstones, bOutbox, bParts, bAcceptedParts, bResolved, bTargets, bFileIDs, bNamespaces, bFloors, bRetries}
 )
 
 // Options of Open.

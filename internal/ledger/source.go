@@ -110,6 +110,9 @@ func (t *Tx) Source(id transfer.ID) (*Source, error) {
 func (t *Tx) PutSource(s *Source) error {
 	s.V = recordVersion
 	if s.State.Final() {
+		if err := endRetry(t, &s.Request); err != nil {
+			return err
+		}
 		s.Request.Items, s.Request.Triggers, s.Request.Programs = nil, nil, nil
 		if again := s.Request.Retry; again != nil {
 			s.Request.Retry = &transfer.Retry{Of: again.Of}

@@ -18,7 +18,7 @@ type Host interface {
 	Linker
 }
 
-// A Route is a further place of a Router.
+// A Route is a further place of a Router. All its fields are set: a place that is no source has a Source that refuses.
 type Route struct {
 	Of     transfer.Place
 	Source Source
@@ -76,12 +76,12 @@ func (r *Router) source(of transfer.Place) Source {
 	return r.Host
 }
 
-// CheckOverlap finds no overlap where DEST is not the host's: it never is a file that is read.
+// CheckOverlap asks the place of DEST. A place that is no OverlapChecker finds no overlap.
 func (r *Router) CheckOverlap(w *WalkRequest, dest transfer.Location, several bool) error {
-	if r.route(dest.Place) >= 0 {
-		return nil
+	if c, ok := r.source(dest.Place).(OverlapChecker); ok {
+		return c.CheckOverlap(w, dest, several)
 	}
-	return r.Host.CheckOverlap(w, dest, several)
+	return nil
 }
 
 // target returns the place of a DEST.

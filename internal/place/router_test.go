@@ -132,12 +132,13 @@ func TestRouterChoosesByPlace(t *testing.T) {
 	As(r, "ann").For("sftp", nil)
 	As(r, "ann").For(transfer.Files, nil)
 	wantLog(t, log, "sftp as ann for", "files for")
-	for _, of := range []transfer.Place{"queue", transfer.Files} {
+	r.routes[0].Source = struct{ Source }{r.routes[0].Source} // no OverlapChecker
+	for _, of := range []transfer.Place{"queue", "sftp", transfer.Files} {
 		if err := r.CheckOverlap(nil, transfer.Location{Place: of}, false); err != nil {
 			t.Error(err)
 		}
 	}
-	wantLog(t, log, "files overlap")
+	wantLog(t, log, "sftp overlap", "files overlap")
 }
 
 // A group with items of several places is committed place by place, those of the host first. After an error of a place

@@ -246,6 +246,11 @@ func (c *Conn) first(ctx context.Context) error {
 		if transfer.KindOf(err) == transfer.KindDenied {
 			return err // the next attempt would show the same identity
 		}
+		for _, l := range linksOf(c) { // a connection that was made can be refused when it comes back
+			if err := l.Refused(); err != nil {
+				return err
+			}
+		}
 		// The deadline cuts an attempt short, and its error says only that. The error of the attempt before it is more
 		// useful.
 		if last == nil || ctx.Err() == nil {

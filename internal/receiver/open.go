@@ -175,7 +175,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 
 	if i.entry.In != nil && i.w.Short().Bytes > 0 {
 		if free, err := i.r.cfg.Place.Free(i.w.Short().At); err == nil && free < i.w.Short().Bytes {
-			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
+			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, and %s are free", i.r.cfg.Agent,
 				i.w.Short().At.Base, transfer.FormatBytes(i.w.Short().Bytes), transfer.FormatBytes(free)), 1
 		}
 	}

@@ -321,7 +321,8 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, err)
 	}
 
-	if p.out.b.Room() < 4096 || int64(p.out.b.Used()) >= pace {
+	rest := pace - int64(p.out.b.Used()) // a piece of zeros that is smaller than BeginCost begins no hole
+	if p.out.b.Room() < 4096 || rest <= 0 || rest < flow.BeginCost && p.out.b.HoleIsFull(rest) {
 		if err := p.out.flush(); err != nil {
 			return 0, err
 		}
@@ -345,6 +346,7 @@ func (p *pump) awaitBytes(f place.File) error {
 
 // read puts up to n next bytes into the message.
 func (p *pump) read(r *reading, offset, n int64) (int64, error) {
+	extends := p.out.b.ExtendsHole(r.item, offset, n)
 	buf := p.out.b.Data(r.item, offset, int(n))
 	k, err := r.src.Read(buf)
 	if err != nil && err != io.EOF {
@@ -366,10 +368,13 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 	}
 
 	p.live.count(r.item, offset, int64(k))
-	if k >= flow.BeginCost && isZero(buf) {
+	if (extends || k >= flow.BeginCost) && isZero(buf) {
 		p.out.b.Undo()
-		p.out.b.Hole(r.item, offset, int64(k))
-		p.out.credit.giveBack(int64(k) - flow.BeginCost)
+		cost := int64(flow.BeginCost)
+		if p.out.b.Hole(r.item, offset, int64(k)) {
+			cost = 0 // the receiver counts the frame once
+		}
+		p.out.credit.giveBack(int64(k) - cost)
 		return int64(k), err
 	}
 

@@ -34,7 +34,7 @@ const (
 	KindUnreachable              // never final: a wait
 	KindNoSpace                  // never final: a wait
 	KindClock                    // request refused: its ID is from the future
-	KindConflict                 // request refused: same ID, other content
+	KindConflict                 // request refused: same ID, other content; or another one does the same now
 	KindParked                   // transfer set aside for an operator
 	KindCancelled                // transfer
 	KindRecovery                 // transfer: the recovery time-out is over

@@ -125,7 +125,7 @@ func (c CallPoint) Noun() string {
 
 // A Program is a program that an agent runs. It runs without a shell, so each argument stays one argument.
 type Program struct {
-	Name    string   `json:"name"` // beneath the agent's directory of programs, with '/' between its parts
+	Name    string   `json:"name"` // beneath one of the agent's directories of programs, or absolute there, with '/' between its parts
 	Args    []string `json:"args,omitempty"`
 	Timeout Duration `json:"timeout,omitempty"` // of one run; 0: DefaultProgramTime
 	Retries int      `json:"retries,omitempty"` // further runs after a failure
@@ -149,11 +149,11 @@ func (p *Program) Check(at CallPoint) error {
 	if p.Name == "" || len(p.Name) > MaxProgramName || !utf8.ValidString(p.Name) {
 		return bad("has no name, or one of more than %d bytes", MaxProgramName)
 	}
-	for _, part := range strings.Split(p.Name, "/") {
+	for _, part := range strings.Split(withoutRoot(p.Name), "/") {
 		// ':' and '\' mean a volume, a stream or a directory to some systems.
 		if part == "" || part[0] == '.' || strings.ContainsAny(part, `\:`) || strings.ContainsFunc(part, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return Errorf(KindUsage, "the name of %s, %.100q, leads out of the agent's directory of programs, or has characters that no program's name has", at.Noun(), p.Name).
-				WithHint(`name it as it is beneath that directory, as load.sh or db/load.sh: without a / before it, parts that begin with a dot, ':' or '\'`)
+			return Errorf(KindUsage, "the name of %s, %.100q, leads out of the agent's directories of programs, or has characters that no program's name has", at.Noun(), p.Name).
+				WithHint(`name it as it is beneath such a directory, as load.sh or db/load.sh, or by its whole path: without parts that begin with a dot, ':' or '\'`)
 		}
 	}
 
@@ -179,6 +179,14 @@ func (p *Program) Check(at CallPoint) error {
 	}
 	_, err := p.Success.ranges()
 	return err
+}
+
+// withoutRoot returns an absolute name without the / or the drive that it begins with.
+func withoutRoot(name string) string {
+	if len(name) > 3 && name[1] == ':' && name[2] == '/' && 'a' <= name[0]|0x20 && name[0]|0x20 <= 'z' {
+		name = name[2:]
+	}
+	return strings.TrimPrefix(name, "/")
 }
 
 // Codes is a list of exit codes, as 0,4 or 0,4-8.

@@ -79,9 +79,9 @@ func TestCodes(t *testing.T) {
 }
 
 func TestProgramsAreChecked(t *testing.T) {
-	good := []Program{{Name: "load.sh"}, {Name: "db/load.sh", Args: []string{"", "a\nb", "$HOME", strings.Repeat("x", MaxProgramBytes/2)}, Timeout: Duration(time.Second), Retries: 3, Pause: Duration(time.Minute), Success: "0,4-8"}}
+	good := []Program{{Name: "load.sh"}, {Name: "/opt/bin/load.sh"}, {Name: "C:/bin/load.cmd"}, {Name: "db/load.sh", Args: []string{"", "a\nb", "$HOME", strings.Repeat("x", MaxProgramBytes/2)}, Timeout: Duration(time.Second), Retries: 3, Pause: Duration(time.Minute), Success: "0,4-8"}}
 	bad := map[string]Program{
-		"no name": {}, "absolute": {Name: "/bin/sh"}, "above": {Name: "../sh"}, "above within": {Name: "a/../../sh"}, "itself": {Name: "."}, "hidden": {Name: ".x"},
+		"no name": {}, "nothing but a root": {Name: "/"}, "above a root": {Name: "/../sh"}, "a share": {Name: "//host/sh"}, "hidden beneath a root": {Name: "/bin/.sh"}, "above": {Name: "../sh"}, "above within": {Name: "a/../../sh"}, "itself": {Name: "."}, "hidden": {Name: ".x"},
 		"empty part": {Name: "a//b"}, "ends in a slash": {Name: "a/"}, "backslash": {Name: `..\sh`}, "volume": {Name: "c:sh"}, "NUL": {Name: "a\x00b"}, "line": {Name: "a\nb"},
 		"bytes in the name": {Name: "a\xff"}, "long": {Name: strings.Repeat("a", MaxProgramName+1)}, "many arguments": {Name: "a", Args: make([]string, MaxProgramArgs+1)},
 		"large": {Name: "a", Args: []string{strings.Repeat("x", MaxProgramBytes)}}, "NUL in an argument": {Name: "a", Args: []string{"x\x00"}}, "bytes in an argument": {Name: "a", Args: []string{"\xff"}},

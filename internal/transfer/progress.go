@@ -73,3 +73,15 @@ func (p *Progress) Summary() Summary {
 		Lane: p.Lane, Resumes: p.Resumes, BytesResent: p.BytesResent, BytesWire: p.BytesWire, Compress: p.Compress, FilesSkipped: p.FilesSkipped, FilesReplaced: p.FilesReplaced, FilesLeftOut: p.FilesLeftOut, LinksSkipped: p.LinksSkipped, TimesNotKept: p.TimesNotKept,
 		Warnings: p.Warnings, Error: p.Reason, Failures: p.Failures}
 }
+
+// BytesSoFar returns the bytes that have arrived, or for a running transfer the bytes sent, where these are more.
+func (p *Progress) BytesSoFar() int64 {
+	if p.State.Final() {
+		return p.Bytes
+	}
+	done := max(p.Bytes, p.BytesSent-p.BytesResent)
+	if p.Walked && p.BytesTotal > 0 {
+		done = min(done, p.BytesTotal)
+	}
+	return done
+}

@@ -18,6 +18,7 @@ const (
 	AskLook      Kind = "look"      // destination agent: Preview, with the effect on the items there
 	AskSet       Kind = "set"       // agent: SetRates while it runs; Beat
 	AskList      Kind = "list"      // agent: Preview, with the names that begin with Path
+	AskDir       Kind = "dir"       // agent: takes ListDir; Body is a Listing
 	AskKnown     Kind = "known"     // coordination: Known
 	AskQueued    Kind = "queued"    // coordination: records that Queued was submitted or withdrawn
 	AskAgents    Kind = "agents"    // coordination: Agents
@@ -70,6 +71,29 @@ type Filter struct {
 	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
 	Name   transfer.Path      `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
 	Role   string             `json:"role,omitempty"`   // role of the agent that wrote a record with such an item; default: destination
+	From   transfer.AgentName `json:"from,omitempty"`   // the source agent
+	To     transfer.AgentName `json:"to,omitempty"`     // the destination agent
+	User   string             `json:"user,omitempty"`   // the principal, as displayed; a pattern, as Job
+}
+
+// Sums are the figures of all transfers that pass a filter.
+type Sums struct {
+	Transfers   int64 `json:"transfers"`
+	Failed      int64 `json:"failed,omitempty"` // transfers that have ended, and not as successful
+	Files       int64 `json:"files"`
+	FilesFailed int64 `json:"files_failed,omitempty"`
+	Bytes       int64 `json:"bytes"` // with those of running transfers, as Progress.BytesSoFar has them
+}
+
+// Add adds a transfer.
+func (s *Sums) Add(p *transfer.Progress) {
+	s.Transfers++
+	if p.State.Final() && p.State != transfer.Successful {
+		s.Failed++
+	}
+	s.Files += p.Files
+	s.FilesFailed += p.FilesFailed
+	s.Bytes += p.BytesSoFar()
 }
 
 // An Answer answers an Ask, a Submit or a Control. Error is set if the question could not be answered. ID is the
@@ -87,6 +111,8 @@ type Answer struct {
 	Next      int64               `json:"next,omitempty"`    // Index of the next page
 	More      bool                `json:"more,omitempty"`
 	Left      int                 `json:"left,omitempty"` // number of further transfers
+	Sums      *Sums               `json:"sums,omitempty"` // of AskTransfers without ID: of all transfers that pass Filter
+	Own       bool                `json:"own,omitempty"`  // the asker sees none but its own transfers or records
 	Verified  json.RawMessage     `json:"verified,omitempty"`
 	Witness   json.RawMessage     `json:"witness,omitempty"` // of AskLog and AskWitness
 	Preview   *Preview            `json:"preview,omitempty"`
@@ -127,6 +153,8 @@ type Known struct {
 	Known bool          `json:"known"`
 	Sure  bool          `json:"sure"`
 	Wait  time.Duration `json:"wait,omitempty"` // time until the answer is sure
+
+	Removed time.Time `json:"removed,omitzero"` // when the agent was last removed from the registry
 }
 
 // Agent states, as users see them.

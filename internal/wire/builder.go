@@ -19,6 +19,15 @@ type Builder struct {
 	last   int     // offset of the last frame
 	before context // context before that frame
 	now    context
+	hole   hole // the last HOLE frame
+}
+
+// A hole is a HOLE frame that further zeros can extend while the message ends with it.
+type hole struct {
+	item       uint64
+	offset, n  int64
+	start, end int     // in the message
+	before     context // context before the frame
 }
 
 // NewBuilder returns a Builder of messages with up to chunk bytes of data. It takes their memory from mem, which may be
@@ -140,10 +149,30 @@ func (b *Builder) CData(item uint64, offset int64, plain int, f compress.Format,
 	b.saved += max(0, plain-len(data))
 }
 
-// Hole adds a HOLE frame.
-func (b *Builder) Hole(item uint64, offset, n int64) {
+// Hole adds a HOLE frame, or extends the last frame where ExtendsHole is true; then it returns true. So a receiver
+// extends a file with long holes in few steps, however small the pieces of the sender are.
+func (b *Builder) Hole(item uint64, offset, n int64) (extended bool) {
+	if extended = b.ExtendsHole(item, offset, n); extended {
+		h := &b.hole
+		b.frames--
+		b.buf, b.now = b.buf[:h.start], h.before
+		offset, n = h.offset, h.n+n
+	}
 	b.start(FrameHole, item)
 	b.uint(offset, n)
+	b.hole = hole{item, offset, n, b.last, len(b.buf), b.before}
+	return extended
+}
+
+// ExtendsHole reports whether the message ends with a HOLE frame of the zeros before offset, which can have n more.
+func (b *Builder) ExtendsHole(item uint64, offset, n int64) bool {
+	h := &b.hole
+	return b.frames > 0 && h.end == len(b.buf) && h.item == item && h.offset+h.n == offset && n <= transfer.MaxChunk-h.n
+}
+
+// HoleIsFull reports whether the message ends with a HOLE frame that cannot have n more zeros.
+func (b *Builder) HoleIsFull(n int64) bool {
+	return b.frames > 0 && b.hole.end == len(b.buf) && n > transfer.MaxChunk-b.hole.n
 }
 
 // End adds an END frame.
@@ -198,7 +227,7 @@ func (b *Builder) Last(items uint64) { b.start(FrameLast, items) }
 func (b *Builder) Seal(h Header) []byte {
 	m := b.buf
 	h.put(m, b.frames)
-	b.frames, b.saved, b.now = 0, 0, context{}
+	b.frames, b.saved, b.now, b.hole = 0, 0, context{}, hole{}
 	b.buf = b.mem.Get(b.max)[:HeaderSize]
 	return m
 }

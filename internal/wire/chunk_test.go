@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,37 @@ func TestChunkRoundTrip(t *testing.T) {
 		frames[4].Digest != "xxh3:00ff" ||
 		frames[5].Fail.Kind != transfer.KindNoSpace || frames[5].Source != oddName || frames[7].Item != 7 {
 		t.Errorf("frames: %+v", frames)
+	}
+}
+
+// TestHolesThatMeet checks that a Builder joins a hole to the one before it only if nothing is between them.
+func TestHolesThatMeet(t *testing.T) {
+	b := wire.NewBuilder(4096, nil)
+	b.Hole(1, 0, 4096)
+	b.Hole(1, 4096, 10)
+	b.Data(1, 4106, 5)
+	b.Undo()
+	b.Hole(1, 4106, 6) // as after data that turned out to be zeros
+	b.Hole(2, 4112, 7)
+	b.Hole(2, 5000, 8)
+	b.End(2, 5008)
+	b.Hole(2, 5008, 9)
+	_, frames, err := wire.ParseChunk(b.Seal(wire.Header{Transfer: sampleID, Epoch: 7, Seq: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range frames {
+		if f.Type == wire.FrameHole {
+			got = append(got, fmt.Sprint(f.Item, f.Offset, f.Length))
+		}
+	}
+	if want := []string{"1 0 4112", "2 4112 7", "2 5000 8", "2 5008 9"}; !slices.Equal(got, want) {
+		t.Errorf("holes %q, want %q", got, want)
+	}
+	b.Hole(2, 5017, transfer.MaxChunk-10)
+	if b.HoleIsFull(10) || !b.HoleIsFull(11) || b.ExtendsHole(2, transfer.MaxChunk+5007, 11) {
+		t.Error("a hole does not end at the most bytes of a chunk")
 	}
 }
 
@@ -381,6 +413,11 @@ func FuzzParseChunk(f *testing.F) {
 			}
 			if fr.Fail != nil && len(fr.Fail.Text) > 1000 {
 				return // a Builder cuts it
+			}
+		}
+		for n := 1; n < len(frames); n++ {
+			if a, b := &frames[n-1], &frames[n]; a.Type == wire.FrameHole && b.Type == wire.FrameHole && a.Item == b.Item && a.Offset+a.Length == b.Offset && a.Length+b.Length <= transfer.MaxChunk {
+				return // a Builder joins them
 			}
 		}
 		again := rebuild(h, frames)

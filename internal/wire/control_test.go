@@ -252,6 +252,7 @@ func TestAskingRanges(t *testing.T) {
 var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.ControlCancel: func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.OfTransfer](wire.ControlCancel, b) },
 	wire.AskSet:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.SetRates](wire.AskSet, b) },
+	wire.AskDir:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.ListDir](wire.AskDir, b) },
 	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
 	wire.AskQueue:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.QueueAsk](wire.AskQueue, b) },
 	wire.AskBegun:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Begun](wire.AskBegun, b) },

@@ -37,10 +37,12 @@ type LogKept struct {
 	Root string `json:"root"` // hex
 }
 
-// AcceptLog is the body of AskAccept: the log's note that a witness is to continue from.
+// AcceptLog is the body of AskAccept: the log's note that a witness is to continue from. With a Reason the agent also
+// accepts that the log lacks records of its own.
 type AcceptLog struct {
 	Note    []byte          `json:"note"`
 	Binding json.RawMessage `json:"binding"` // witness.Binding, of the note's signer
+	Reason  string          `json:"reason,omitempty"`
 }
 
 // RefusedKey is coordination's reason to reject a signature with an unknown key. The signer must register the key with
@@ -85,5 +87,6 @@ func (b *VerifyAgainst) check() string {
 }
 
 func (b *AcceptLog) check() string {
-	return broken(rule{"no note, or one that is too long", len(b.Note) > 0 && len(b.Note) <= maxNote && len(b.Binding) <= maxBinding})
+	return broken(rule{"no note, or one that is too long", len(b.Note) > 0 && len(b.Note) <= maxNote && len(b.Binding) <= maxBinding},
+		rule{"a reason that is too long", len(b.Reason) <= maxSentence})
 }

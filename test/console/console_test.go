@@ -66,7 +66,8 @@ func TestWhatIsTyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("make", "build")
+	programs := t.TempDir() // the ferry that the developer uses in bin stays as it is
+	build := exec.Command("make", "build", "PROGRAMS="+programs)
 	build.Dir = top
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("make build: %v\n%s", err, out)
@@ -83,7 +84,7 @@ func TestWhatIsTyped(t *testing.T) {
 		}
 		if all := steps(string(text)); len(all) > 0 {
 			typed++
-			t.Run(filepath.Base(doc), func(t *testing.T) { session(t, top, all) })
+			t.Run(filepath.Base(doc), func(t *testing.T) { session(t, top, programs, all) })
 		}
 	}
 	if typed < 2 {
@@ -92,7 +93,7 @@ func TestWhatIsTyped(t *testing.T) {
 }
 
 // session types a document's lines into one shell, as a user does who pastes them.
-func session(t *testing.T, top string, all []step) {
+func session(t *testing.T, top, programs string, all []step) {
 	dir := filepath.Join(t.TempDir(), "try")
 	free, release, err := ports.Take()
 	if err != nil {
@@ -100,7 +101,7 @@ func session(t *testing.T, top string, all []step) {
 	}
 	defer release()
 	port := strconv.Itoa(free)
-	own := strings.NewReplacer("/tmp/ferry-try", dir, "4222", port)
+	own := strings.NewReplacer("/tmp/ferry-try", dir, "4222", port, "$PWD/bin", programs)
 	var script strings.Builder
 	script.WriteString("set -m\n")
 	for n, s := range all {
@@ -116,7 +117,7 @@ func session(t *testing.T, top string, all []step) {
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = top
 	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Join(top, "bin")+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "GOPATH="+gopath(t), "GOCACHE="+gocache(t),
+	cmd.Env = append(os.Environ(), "HOME="+home, "PROGRAMS="+programs, "PATH="+programs+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "GOPATH="+gopath(t), "GOCACHE="+gocache(t),
 		"FERRY_TIMEOUT=30s") // on a slow disk an answer takes longer than the default of --timeout
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

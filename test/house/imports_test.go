@@ -21,7 +21,7 @@ var rows = []row{
 	{[]string{"cmd/ferry", "bench/cmd/ferry-bench"}, "programs, which nothing can import"},
 	{[]string{"internal/cli"}, "the root command, which only registers the commands"},
 	{[]string{"internal/cli/mft"}, "IBM's commands and documents, each of which stands for a command of Ferry"},
-	{[]string{"internal/cli/agent", "internal/cli/qm", "internal/cli/send", "internal/cli/template", "internal/cli/transfer"},
+	{[]string{"internal/cli/agent", "internal/cli/qm", "internal/cli/send", "internal/cli/status", "internal/cli/template", "internal/cli/transfer"},
 		"commands that use flags or output of the commands below"},
 	{[]string{"internal/cli/call", "internal/cli/content", "internal/cli/job", "internal/cli/monitor", "internal/cli/schedule", "internal/cli/serve"},
 		"the commands of one noun each; none knows another"},

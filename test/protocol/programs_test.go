@@ -331,7 +331,7 @@ func TestHostileProgramsInOpen(t *testing.T) {
 		"no authority":         {programsAt(transfer.PreDest), dstName, transfer.KindDenied},
 		"no authority, after":  {programsAt(transfer.PostDest), dstName, transfer.KindDenied},
 		"out of the directory": {&transfer.Programs{PreDest: &transfer.Program{Name: "../sh"}}, "", transfer.KindUsage},
-		"absolute":             {&transfer.Programs{PostDest: &transfer.Program{Name: "/bin/sh"}}, "", transfer.KindUsage},
+		"out of it, absolute":  {&transfer.Programs{PostDest: &transfer.Program{Name: "/bin/../sh"}}, "", transfer.KindUsage},
 		"many arguments":       {&transfer.Programs{PostDest: &transfer.Program{Name: "sh", Args: make([]string, 65)}}, "", transfer.KindUsage},
 		"endless":              {&transfer.Programs{PreDest: &transfer.Program{Name: "sh", Timeout: transfer.Duration(1000 * time.Hour)}}, "", transfer.KindUsage},
 	} {

@@ -22,7 +22,7 @@ import (
 
 // patience is how long a command waits before it gives up. It decides nothing: the awaited event comes, or the product
 // is wrong.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // commands are the commands of the scripts beside testscript's own.
 //

@@ -70,7 +70,7 @@ func TestScripts(t *testing.T) {
 				"URL":            "nats://127.0.0.1:" + port,
 				"VERSION":        builtVersion,
 				"WHO":            strings.ToLower(me.Username),
-				"FERRY_TIMEOUT":  (patience / 3).String(),
+				"FERRY_TIMEOUT":  "30s",
 				"GOTRACEBACK":    "all",
 			} {
 				env.Setenv(k, v)

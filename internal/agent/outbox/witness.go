@@ -443,8 +443,12 @@ func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
 	if h, ok := before.Held(); ok {
 		text += "; it had seen " + h.String()
 	}
+	event := audit.Changed
+	if log.Reason != "" {
+		event = audit.Settled
+	}
 	if err := w.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		return w.cfg.Note(t, audit.Record{Event: audit.Changed, Source: w.cfg.Agent, Principal: principal, Text: text})
+		return w.cfg.Note(t, audit.Record{Event: event, Source: w.cfg.Agent, Principal: principal, Text: text, Reason: log.Reason})
 	}); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -50,6 +51,9 @@ type Definition struct {
 	Batch       int                `json:"batch"`                 // files of one transfer, or groups of messages, at most
 	TriggerFile *TriggerFile       `json:"trigger_file,omitempty"`
 	Defaults    map[string]string  `json:"defaults,omitempty"` // of variables that a monitor does not have
+	// To is the name of the destination agent with variables; the destination of Request then is Agent. Empty: the
+	// destination of Request counts.
+	To string `json:"destination_agent,omitempty"`
 	// Request is the submitted request, with variables. Its ID is empty: each trigger gets its own.
 	Request transfer.Request `json:"request"`
 }
@@ -161,6 +165,11 @@ func (d *Definition) checkRanges() error {
 		return transfer.Errorf(transfer.KindUsage, "the condition nomatch triggers when no file is there; it goes with no batch and no trigger file")
 	}
 	return nil
+}
+
+// Destination returns the destination agent, with its variables.
+func (d *Definition) Destination() transfer.AgentName {
+	return transfer.AgentName(cmp.Or(d.To, string(d.Request.Destination)))
 }
 
 // OnQueue reports whether the monitor watches a queue instead of a directory.

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -28,6 +29,15 @@ func (d *Definition) request(s *triggerVariables, lines []line) (*transfer.Reque
 		return nil, err
 	}
 	var err error
+	if d.To != "" {
+		var to string
+		if to, err = variable.Expand(d.To, s.text); err == nil {
+			q.Destination, err = transfer.ParseAgentName(to)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case lines != nil:
 		err = s.listed(&q, d, lines)
@@ -72,7 +82,7 @@ func (s *triggerVariables) each(q *transfer.Request, d *Definition) error {
 			return err
 		}
 		for _, it := range one.Items {
-			it.Dest = one.Dest
+			it.Dest = cmp.Or(it.Dest, one.Dest)
 			items = append(items, it)
 		}
 	}
@@ -105,6 +115,9 @@ func (s *triggerVariables) items(q *transfer.Request, d *Definition) (err error)
 		} else if it.Source, err = variable.InLocation(it.Source, s.path); err != nil {
 			return err
 		}
+		if it.Dest, err = variable.InLocation(it.Dest, s.path); err != nil {
+			return err
+		}
 		q.Items = append(q.Items, it)
 	}
 	return nil
@@ -130,9 +143,9 @@ func (d *Definition) checkTask() error {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor has an ID, a base, parts or is a retry, which only a request on its way has")
 	}
 	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool {
-		return !it.Dest.IsZero() || it.Resolved != nil || it.Expected != "" || it.Picked != ""
+		return it.Resolved != nil || it.Expected != "" || it.Picked != ""
 	}) {
-		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own, no expected versions and no picked messages")
+		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no resolved destinations, no expected versions and no picked messages")
 	}
 	if len(d.Request.Items) == 0 {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", TheFile)

@@ -1,4 +1,4 @@
-// Package program runs programs of one directory. A program is a file beneath the directory. Only the agent's user and
+// Package program runs programs of a few directories. A program is a file beneath one of them. Only the agent's user and
 // root can write to it and to every directory on the way to it. Links are followed, and a file outside the directory is
 // not run.
 //
@@ -8,7 +8,7 @@
 //     is a character like others
 //   - of the agent's environment PATH, HOME, LANG, LC_ALL, TZ, TMPDIR and the variables that
 //     the system itself needs (see inherited), and those that the caller adds; nothing else
-//   - the directory as its working directory, and a standard input that is at its end
+//   - its directory of programs as its working directory, and a standard input that is at its end
 //   - one pipe as standard output and standard error, with the end of the output kept; no
 //     other file of the agent's is open in it
 //   - a process group of its own, which is killed when its time is over or the caller's
@@ -39,72 +39,111 @@ var inherited = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "TMP"
 // pipeGrace is the wait for the output of processes that a program has left running.
 const pipeGrace = 2 * time.Second
 
-// A Dir is a directory of programs.
+// A Dir is the directories of programs.
 type Dir struct {
-	path string // as it was named
-	real string // links resolved
+	real []string // links resolved
 }
 
-// Open is for a directory that must be there, and that others cannot write to. Errors are
-// of KindUsage.
-func Open(path string) (*Dir, error) {
-	bad := func(err error) error {
-		return transfer.Errorf(transfer.KindUsage, "the directory of programs %s cannot be used: %w", path, err)
+// Open opens a list of directories with the system's separator. Each must exist, and others cannot write to it. Errors
+// are of KindUsage.
+func Open(list string) (*Dir, error) {
+	d := &Dir{}
+	for _, path := range filepath.SplitList(list) {
+		real, err := open(path)
+		if err != nil {
+			return nil, err
+		}
+		d.real = append(d.real, real)
+	}
+	return d, nil
+}
+
+// open returns a directory with its links resolved.
+func open(path string) (string, error) {
+	bad := func(err error) (string, error) {
+		return "", transfer.Errorf(transfer.KindUsage, "the directory of programs %s cannot be used: %w", path, err)
+	}
+	if path == "" { // it would be the working directory
+		return bad(errors.New("the list of directories has an empty name"))
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return nil, bad(err)
+		return bad(err)
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
-		return nil, bad(err)
+		return bad(err)
 	}
 	info, err := os.Stat(real)
 	switch {
 	case err != nil:
-		return nil, bad(err)
+		return bad(err)
 	case !info.IsDir():
-		return nil, bad(errors.New("it is no directory"))
+		return bad(errors.New("it is no directory"))
 	}
 	if err := checkWritable(info); err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "the directory of programs %s %w", path, err).WithHint(writableHint)
+		return "", transfer.Errorf(transfer.KindUsage, "the directory of programs %s %w", path, err).WithHint(writableHint)
 	}
-	return &Dir{path: path, real: real}, nil
+	return real, nil
 }
 
 const writableHint = "make it belong to the agent's user or root, and `chmod go-w` it: whoever can write it could have the agent run anything"
 
-// Path is the directory, links resolved.
-func (d *Dir) Path() string { return d.real }
+// Path is the first directory, links resolved.
+func (d *Dir) Path() string { return d.real[0] }
 
 // Find returns the file of a program. Errors are of KindProgram.
-func (d *Dir) Find(name string) (file string, err error) {
-	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return "", d.bad(name, errors.New("its name leads out of the agent's directory of programs"))
+func (d *Dir) Find(name string) (string, error) {
+	file, _, err := d.find(name)
+	return file, err
+}
+
+// find returns the file of a program and its directory. A relative name is looked for in each directory in turn; an
+// absolute one lies in one of them.
+func (d *Dir) find(name string) (file, dir string, err error) {
+	path := filepath.FromSlash(name)
+	absolute := filepath.IsAbs(path)
+	if !absolute && !filepath.IsLocal(path) {
+		return "", "", d.bad(name, errors.New("its name leads out of the agent's directories of programs"))
 	}
-	file, err = filepath.EvalSymlinks(filepath.Join(d.real, filepath.FromSlash(name)))
-	if err != nil {
-		return "", d.bad(name, withoutPath(err)).WithHint("name it as it is in the agent's directory of programs")
+	for _, dir = range d.real {
+		at := path
+		if !absolute {
+			at = filepath.Join(dir, path)
+		}
+		if file, err = filepath.EvalSymlinks(at); err != nil {
+			continue
+		}
+		if rel, outside := filepath.Rel(dir, file); outside == nil && filepath.IsLocal(rel) {
+			return file, dir, d.guarded(name, dir, rel)
+		}
+		if !absolute {
+			return "", "", d.bad(name, errors.New("it is a link out of the agent's directory of programs"))
+		}
 	}
-	rel, err := filepath.Rel(d.real, file)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", d.bad(name, errors.New("it is a link out of the agent's directory of programs"))
+	if absolute { // callers need not know which files there are elsewhere
+		return "", "", d.bad(name, errors.New("it is no file in one of the agent's directories of programs")).WithHint("the agent's --programs names them")
 	}
-	at := d.real
+	return "", "", d.bad(name, withoutPath(err)).WithHint("name it as it is in the agent's directory of programs")
+}
+
+// guarded refuses a program that others can write to, or that is no file. rel is its path in a directory.
+func (d *Dir) guarded(name, dir, rel string) error {
+	at := dir
 	for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
 		at = filepath.Join(at, part)
 		info, err := os.Lstat(at)
 		if err != nil {
-			return "", d.bad(name, withoutPath(err))
+			return d.bad(name, withoutPath(err))
 		}
 		if err := checkWritable(info); err != nil {
-			return "", transfer.Errorf(transfer.KindProgram, "the program %s cannot be run: %s %w", name, at, err).WithHint(writableHint)
+			return transfer.Errorf(transfer.KindProgram, "the program %s cannot be run: %s %w", name, at, err).WithHint(writableHint)
 		}
-		if at == file && !info.Mode().IsRegular() {
-			return "", d.bad(name, errors.New("it is no file"))
+		if at == filepath.Join(dir, rel) && !info.Mode().IsRegular() {
+			return d.bad(name, errors.New("it is no file"))
 		}
 	}
-	return file, nil
+	return nil
 }
 
 func (d *Dir) bad(name string, err error) *transfer.Error {
@@ -138,7 +177,7 @@ type Result struct {
 // error is then the cause of ctx. Other errors say that it was not started, or was ended by a signal. They are of
 // KindProgram, or of a kind that waits where the host is short of something.
 func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
-	file, err := d.Find(c.Name)
+	file, dir, err := d.find(c.Name)
 	if err != nil {
 		return Result{Code: -1}, err
 	}
@@ -148,7 +187,7 @@ func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
 
 	out := &tail{}
 	cmd := exec.CommandContext(ctx, file, c.Args...)
-	cmd.Dir, cmd.Env = d.real, environment(c.Env)
+	cmd.Dir, cmd.Env = dir, environment(c.Env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = pipeGrace
 	setProcessGroup(cmd)

@@ -112,7 +112,7 @@ func TestOnlyProgramsOfTheDirectory(t *testing.T) {
 		}
 	}
 	for name, why := range map[string]string{
-		"../outside": "leads out", outside: "leads out", "sub/../../outside": "leads out", "": "leads out", ".": "no file",
+		"../outside": "leads out", outside: "no file in one", "sub/../../outside": "leads out", "": "leads out", ".": "no file",
 		"link": "a link out", "up/outside": "a link out", "sub": "no file", "none": "no such file",
 		"lax": "can be written by others", "laxdir/x": "can be written by others", "data": "permission denied",
 	} {
@@ -131,6 +131,29 @@ func TestOnlyProgramsOfTheDirectory(t *testing.T) {
 	for _, path := range []string{outside, outside + ".none"} {
 		if _, err := Open(path); transfer.KindOf(err) != transfer.KindUsage {
 			t.Errorf("%s as directory: %v", path, err)
+		}
+	}
+}
+
+// Several directories are searched in turn, and an absolute name is one of a file in any of them.
+func TestSeveralDirectories(t *testing.T) {
+	first, second := dirOf(t, map[string]string{"both": "echo first", "one": "pwd"}), dirOf(t, map[string]string{"both": "echo second", "other": "pwd"})
+	d, err := Open(first.Path() + string(filepath.ListSeparator) + second.Path())
+	must(t, err)
+	for name, want := range map[string]string{"both": "first", "one": first.Path(), "other": second.Path(), second.Path() + "/both": "second", second.Path() + "/other": second.Path()} {
+		if res, err := d.try(t, t.Context(), Call{Name: name}); err != nil || res.Output != want+"\n" {
+			t.Errorf("%s: %+v, %v, not %s", name, res, err, want)
+		}
+	}
+	for _, name := range []string{"/bin/sh", second.Path(), second.Path() + "/none", second.Path() + "/../programs/../../x", "none"} {
+		if _, err := d.try(t, t.Context(), Call{Name: name}); transfer.KindOf(err) != transfer.KindProgram {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	t.Chdir(second.Path()) // an empty name would be the working directory
+	for name, rest := range map[string]string{"a directory that does not exist": "/none", "an empty name": ""} {
+		if _, err := Open(first.Path() + string(filepath.ListSeparator) + rest); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/client/view"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -30,18 +32,19 @@ func New() *cobra.Command {
 func newAgentLs() *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List agents", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		headings := []string{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}
+		headings := []string{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "VERSION", "MODE", "SENDING", "WAITING", "RECEIVING"}
 		return q.List(cmd, headings, func(ctx context.Context, net *client.Client, row output.Row) error {
 			return net.Agents(ctx, func(a *wire.AgentStatus) error {
-				row(a, string(a.Agent), a.Status, output.Age(a.Age), upSince(a), a.Host, a.Mode, fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun))
+				row(a, string(a.Agent), a.Status, output.Age(a.Age), upSince(a), a.Host, a.Version, a.Mode, fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun))
 				for _, s := range a.Standbys {
-					row(nil, string(a.Agent), s.Status, output.Age(s.Age), output.Stamp(s.Started), s.Host, "", "", "", "")
+					row(nil, string(a.Agent), s.Status, output.Age(s.Age), output.Stamp(s.Started), s.Host, s.Version, "", "", "", "")
 				}
 				return nil
 			})
 		})
 	}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -55,7 +58,11 @@ func upSince(a *wire.AgentStatus) string {
 
 func newAgentRm() *cobra.Command {
 	q := &session.Query{}
+	var revoke bool
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take an agent that is away out of the registry; its record in the audit log stays", Args: usage.OneArg("the agent's name"),
+		Long: `Takes an agent that is away out of the registry, with all messages stored of it and
+for it. Its record in the audit log stays. Its identity stays good, and with it the
+agent may come back. --revoke revokes the identity, too.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, net, ctx, done, err := q.OpenAgent(cmd, args[0])
 			if err != nil {
@@ -65,10 +72,22 @@ func newAgentRm() *cobra.Command {
 			if err := net.RemoveAgent(ctx, name); err != nil {
 				return err
 			}
+			switch id := net.Conn.Identity(); {
+			case revoke && id == nil:
+				return transfer.Errorf(transfer.KindUsage, "agent %s is removed, and has no identity to revoke: the network has none", name)
+			case revoke:
+				who := identity.Name{Network: id.Name().Network, Role: identity.Agent, Name: string(name)}
+				if err := (enrol.Client{Conn: net.Conn, Timeout: q.Timeout}).Revoke(ctx, who); err != nil {
+					return fmt.Errorf("agent %s is removed, and its identity stays good: %w", name, err)
+				}
+			case id != nil:
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the identity of agent %[1]s stays good, and it may come back; `ferry identity revoke %[1]s` revokes it\n", name)
+			}
 			output.Result(cmd, q.JSON, view.AgentRemoved(name), "agent %s removed\n", name)
 			return nil
 		}}
 	q.Add(c)
+	c.Flags().BoolVar(&revoke, "revoke", false, "revoke the identity of the agent, too")
 	return c
 }
 
@@ -156,6 +175,16 @@ func newAgentShow() *cobra.Command {
 	return c
 }
 
+// Ping asks an agent whether it is there, and prints its answer.
+func Ping(ctx context.Context, q *session.Query, cmd *cobra.Command, net *client.Client, name transfer.AgentName) error {
+	b, took, err := net.Ping(ctx, name)
+	if err != nil {
+		return err
+	}
+	output.Result(cmd, q.JSON, view.PingOf(name, b, took), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
+	return nil
+}
+
 func newAgentPing() *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: "ping NAME", Short: "Ask an agent whether it is there", Args: usage.OneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
@@ -164,12 +193,7 @@ func newAgentPing() *cobra.Command {
 			return err
 		}
 		defer done()
-		b, took, err := net.Ping(ctx, name)
-		if err != nil {
-			return err
-		}
-		output.Result(cmd, q.JSON, view.PingOf(name, b, took), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
-		return nil
+		return Ping(ctx, q, cmd, net, name)
 	}}
 	q.Add(c)
 	return c

@@ -77,9 +77,13 @@ func newAuditLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n := 0
-		err = output.List(cmd, q.JSON, []string{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}, func(row output.Row) error {
-			return q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, func(raw json.RawMessage) error {
+		n, own := 0, false
+		headings := []string{"TIME", "AGENT", "EVENT", "TRANSFER", "DETAILS"}
+		if output.AsCSV(cmd) {
+			headings = append(headings, "USER")
+		}
+		err = output.List(cmd, q.JSON, headings, func(row output.Row) (err error) {
+			own, err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, func(raw json.RawMessage) error {
 				n++
 				if q.JSON { // the record as it is in the log
 					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", view.ForScripts(raw))
@@ -93,20 +97,49 @@ func newAuditLs() *cobra.Command {
 				if !r.Transfer.IsZero() {
 					id = r.Transfer.String()
 				}
+				if output.AsCSV(cmd) {
+					user := ""
+					if r.Principal != "" {
+						user = output.Person(r.Principal)
+					}
+					row(nil, output.Stamp(r.Time), string(r.Agent), string(r.Event), id, strings.Join(recordLines(&r), "; "), user)
+					return nil
+				}
 				for _, text := range recordLines(&r) {
 					row(nil, output.Stamp(r.Time), string(r.Agent), string(r.Event), id, text)
 				}
 				return nil
 			})
+			return err
 		})
 		if err == nil {
 			sayLimit(cmd, n, f.Limit, "record")
+		}
+		if err == nil && n == 0 {
+			err = q.checkAgents(cmd, f)
+		}
+		if err == nil && n == 0 && !q.JSON {
+			session.None(cmd, "such record", own)
 		}
 		return err
 	}}
 	q.add(c)
 	f.Add(c)
+	output.AddForms(c)
 	return c
+}
+
+// checkAgents refuses agents of a filter that the network does not know. A log in a directory has no registry.
+func (q *auditQuery) checkAgents(cmd *cobra.Command, f *FilterFlags) error {
+	if dir, err := q.local(); err != nil || dir != "" || f.agent+f.from+f.to == "" {
+		return err
+	}
+	net, ctx, done, err := q.Open(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return f.CheckAgents(ctx, net)
 }
 
 // recordLines describes a record in short lines: one for each item, or one.
@@ -137,7 +170,7 @@ agent where the destination is a pipe. Result code 26: there is no such file.`,
 			}
 			filter.Name = transfer.Path(args[0])
 			n, names := 0, audit.Filter{Name: args[0]}
-			err = output.List(cmd, q.JSON, []string{"TIME", "RESULT", "FROM", "TO", "SIZE", "DIGEST", "TRANSFER"}, func(row output.Row) error {
+			err = output.List(cmd, q.JSON, []string{"TIME", "RESULT", "FROM", "TO", "SIZE", "DIGEST", "TRANSFER", "REASON"}, func(row output.Row) error {
 				take := func(raw json.RawMessage) error {
 					r, err := audit.Decode(raw)
 					if err != nil {
@@ -154,13 +187,17 @@ agent where the destination is a pipe. Result code 26: there is no such file.`,
 					}
 					return nil
 				}
-				err := q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
+				own, err := q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
 				if err == nil && n == 0 { // the record of the destination may not have arrived yet
 					filter.Role = audit.RoleSource
-					err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
+					own, err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
 				}
 				if err == nil && n == 0 {
-					return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
+					seen := ""
+					if own {
+						seen = " that you may see"
+					}
+					return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q%s", args[0], seen).
 						WithHint("* and ? stand for any characters; a pattern with a '/' is compared with whole paths; the newest records of an agent arrive a moment later")
 				}
 				return err
@@ -173,6 +210,7 @@ agent where the destination is a pipe. Result code 26: there is no such file.`,
 	q.add(c)
 	f.addRecords(c)
 	c.Flags().BoolVar(&f.failed, "failed", false, "only files that have failed")
+	output.AddForms(c)
 	return c
 }
 
@@ -186,14 +224,14 @@ func sayLimit(cmd *cobra.Command, n, limit int, what string) {
 // foundRow returns the cells of an item in the output of `ferry audit find`.
 func foundRow(f *view.Found) []string {
 	o := f.Item
-	result, digest, to := "arrived", output.Or(o.Digest, "none"), output.At(f.Destination, o.Path)
+	result, digest, reason, to := "arrived", output.Or(o.Digest, "none"), "", output.At(f.Destination, o.Path)
 	if !o.OK() {
-		result, digest = output.Ended(o), output.Failure(o)
+		result, digest, reason = output.Ended(o), "-", output.Failure(o)
 	}
 	if o.Type == transfer.ItemBad && o.Path == o.Source {
 		to = output.At(f.Destination, "-") // it was never decided where it would have come to
 	}
-	return []string{output.Stamp(f.Time), result, output.At(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
+	return []string{output.Stamp(f.Time), result, output.At(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String(), reason}
 }
 
 // Describe describes a record in a few words. Records of items have foundRow.
@@ -217,12 +255,20 @@ func Describe(r *audit.Record) string {
 		return text
 	case r.Event == audit.Removed:
 		return output.Printable("agent " + string(r.Source) + " removed from the registry by " + output.Person(r.Principal))
-	case r.Event == audit.Changed:
-		return output.Printable("agent " + string(r.Source) + " " + r.Text + ", by " + output.Person(r.Principal))
+	case r.Event == audit.Changed, r.Event == audit.Settled:
+		return output.Printable("agent " + string(r.Source) + " " + r.Text + reasonOf(r) + ", by " + output.Person(r.Principal))
 	case r.Text+r.Reason != "":
 		return output.Printable(r.Text + r.Reason)
 	}
 	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
+}
+
+// reasonOf is the reason of a record behind its text.
+func reasonOf(r *audit.Record) string {
+	if r.Reason == "" {
+		return ""
+	}
+	return " (" + r.Reason + ")"
 }
 
 func itemWords(event audit.Event, o *transfer.Outcome) string {
@@ -257,27 +303,28 @@ func itemWords(event audit.Event, o *transfer.Outcome) string {
 	return text
 }
 
-// each calls fn for each record that a question is about, newest first.
-func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMessage) error) error {
+// each calls fn for each record that a question is about, newest first. own reports that the log has hidden records of
+// others.
+func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMessage) error) (own bool, err error) {
 	dir, err := q.local()
 	if err != nil {
-		return err
+		return false, err
 	}
 
 	if dir != "" {
 		log, err := q.openLocal(dir)
 		if err != nil || log == nil {
-			return err
+			return false, err
 		}
 		defer log.Close()
 		f := coordination.RecordFilter(&ask)
 		f.Limit = ask.Limit
-		return log.Find(f, func(_ int64, raw []byte, _ *audit.Record) error { return fn(raw) })
+		return false, log.Find(f, func(_ int64, raw []byte, _ *audit.Record) error { return fn(raw) })
 	}
 
 	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer done()
 
@@ -292,7 +339,7 @@ func newAuditShow() *cobra.Command {
 			return q.showProofs(cmd, args[0])
 		}
 		var records []json.RawMessage
-		if err := q.each(cmd, wire.Ask{Suffix: args[0], Limit: 1 << 30}, func(raw json.RawMessage) error {
+		if _, err := q.each(cmd, wire.Ask{Suffix: args[0], Limit: 1 << 30}, func(raw json.RawMessage) error {
 			records = append(records, append(json.RawMessage(nil), raw...))
 			return nil
 		}); err != nil {
@@ -372,6 +419,9 @@ Gaps that coordination has put on record are counted and are sound.`,
 						where = "log"
 					}
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", where, output.Printable(p.Text))
+				}
+				for _, b := range report.Breaks {
+					fmt.Fprintf(cmd.OutOrStdout(), "accepted: record %d: %s\n", b.Index, output.Printable(b.Text))
 				}
 				verdict := "sound"
 				if report.Found > 0 {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/cli/output"
+	"ferry/internal/client"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -18,6 +20,7 @@ import (
 type FilterFlags struct {
 	states, meta             []string
 	agent, job, since, until string
+	from, to, user           string
 	failed                   bool
 	Limit                    int
 }
@@ -27,7 +30,7 @@ func (f *FilterFlags) addRecords(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "only of this agent, or of transfers from or to it")
 	fl.StringVar(&f.job, "job", "", "only with such a job name; * and ? stand for any characters")
-	fl.StringVar(&f.since, "since", "", "not before 18:00, 2026-11-01, '2026-11-01 18:00', RFC 3339, or a time ago as 90m, 12h, 2d")
+	fl.StringVar(&f.since, "since", "", "not before 18:00, today, yesterday, 2026-11-01, '2026-11-01 18:00', RFC 3339, or a time ago as 90m, 12h, 2d")
 	fl.StringVar(&f.until, "until", "", "before that time; written as --since")
 	fl.IntVar(&f.Limit, "limit", 1000, "how many at most")
 }
@@ -38,6 +41,9 @@ func (f *FilterFlags) Add(c *cobra.Command) {
 	f.addRecords(c)
 	fl.StringSliceVar(&f.states, "state", nil, "only in one of these states, such as running,waiting")
 	fl.BoolVar(&f.failed, "failed", false, "only transfers with failed files")
+	fl.StringVar(&f.from, "from", "", "only from this agent")
+	fl.StringVar(&f.to, "to", "", "only to this agent")
+	fl.StringVar(&f.user, "user", "", "only submitted by this user; * and ? stand for any characters")
 	fl.StringArrayVar(&f.meta, "meta", nil, "only with this metadata, KEY=VALUE; may be repeated")
 }
 
@@ -57,10 +63,19 @@ func (f *FilterFlags) Filter(now time.Time) (*wire.Filter, error) {
 	}
 
 	var err error
-	if f.agent != "" {
-		if w.Agent, err = transfer.ParseAgentName(f.agent); err != nil {
-			return nil, err
+	for _, a := range []struct {
+		text string
+		name *transfer.AgentName
+	}{{f.agent, &w.Agent}, {f.from, &w.From}, {f.to, &w.To}} {
+		if a.text != "" {
+			if *a.name, err = transfer.ParseAgentName(a.text); err != nil {
+				return nil, err
+			}
 		}
+	}
+	w.User = f.user
+	if err := audit.CheckPattern(f.user); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "--user %w", err)
 	}
 	if err := audit.CheckPattern(f.job); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "--job %w", err)
@@ -92,6 +107,24 @@ func (f *FilterFlags) Filter(now time.Time) (*wire.Filter, error) {
 	return w, nil
 }
 
+// CheckAgents refuses an agent of the filter that the network does not know. An empty list needs that: it does not tell an
+// agent without transfers from a wrong name.
+func (f *FilterFlags) CheckAgents(ctx context.Context, net *client.Client) error {
+	for _, name := range []string{f.agent, f.from, f.to} {
+		if name == "" {
+			continue
+		}
+		agent, err := transfer.ParseAgentName(name)
+		if err == nil {
+			err = client.AtAgent{Client: net, Agent: agent}.Known(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // parseWhen reads a time: absolute, of the day, or so long ago. The zone is this
 // host's where none is given.
 func parseWhen(flag, s string, now time.Time) (time.Time, error) {
@@ -101,6 +134,12 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
+	}
+
+	for word, days := range map[string]int{"today": 0, "yesterday": -1} {
+		if s == word {
+			return time.Date(now.Year(), now.Month(), now.Day()+days, 0, 0, 0, 0, now.Location()), nil
+		}
 	}
 
 	for _, layout := range []string{"2006-01-02", "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
@@ -130,5 +169,5 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 	}
 
 	return time.Time{}, transfer.Errorf(transfer.KindUsage, "--%s %q is not a time", flag, s).
-		WithHint("write 18:00, 2026-11-01, \"2026-11-01 18:00\", 2026-11-01T18:00:00Z, or 12h or 2d for so long ago")
+		WithHint("write 18:00, today, yesterday, 2026-11-01, \"2026-11-01 18:00\", 2026-11-01T18:00:00Z, or 12h or 2d for so long ago")
 }

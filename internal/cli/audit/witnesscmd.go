@@ -26,12 +26,16 @@ import (
 // newAuditAccept makes the command that has witnesses accept another audit log.
 func newAuditAccept() *cobra.Command {
 	q := &session.Query{}
+	var reason string
 	c := &cobra.Command{Use: "accept AGENT...", Short: "Have agents that have seen another audit log go on from the present one",
 		Long: `Has agents go on as witnesses from the log that coordination has now. An agent that
 has seen another log is DEGRADED and keeps its audit records until then. Find
 the reason for the other log first: records that only the old log had are lost. The
-audit log records the last checkpoint that the agent had seen.`,
-		Example: "  ferry audit verify\n  ferry audit accept ALPHA BETA",
+audit log records the last checkpoint that the agent had seen.
+
+With --reason the agents also accept that the log lacks records of theirs. ferry audit
+verify then shows these gaps with the reason, and counts the log as sound.`,
+		Example: "  ferry audit verify\n  ferry audit accept ALPHA BETA --reason 'disk of coordination restored from Sunday'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return transfer.Errorf(transfer.KindUsage, "`%s` needs the names of agents", cmd.CommandPath()).WithHint("`ferry agent ls` says which are DEGRADED")
@@ -51,7 +55,7 @@ audit log records the last checkpoint that the agent had seen.`,
 			for _, arg := range args {
 				name, err := transfer.ParseAgentName(arg)
 				if err == nil {
-					err = client.Auditor{Client: net}.AcceptLog(ctx, name, shown)
+					err = client.Auditor{Client: net}.AcceptLog(ctx, name, shown, reason)
 				}
 				if err != nil {
 					return err
@@ -61,6 +65,7 @@ audit log records the last checkpoint that the agent had seen.`,
 			return nil
 		}}
 	q.Add(c)
+	c.Flags().StringVar(&reason, "reason", "", "why records are missing: their gaps are accepted")
 	return c
 }
 

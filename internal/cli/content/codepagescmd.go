@@ -39,6 +39,7 @@ that the NAMEs mean. A name is IBM's (IBM-1047), Java's (Cp1047), IANA's
 			})
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	output.AddForms(c)
 	return c
 }
 

@@ -94,6 +94,18 @@ func SignalEnded(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.As(err, new(*client.HandoverError)))
 }
 
+// WatchEnded is the end of a command that only follows. After a signal it says that the followed object continues.
+func WatchEnded(ctx context.Context, cmd *cobra.Command, noun, id string, err error) error {
+	if !SignalEnded(ctx, err) {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: told to stop: %[1]s %[2]s goes on; `ferry %[1]s watch %[2]s` follows it, `ferry %[1]s cancel %[2]s` ends it\n", noun, id)
+	if sig, ok := session.Signalled(ctx); ok {
+		return output.Exit(sig.Code())
+	}
+	return output.Exit(session.CodeInterrupted)
+}
+
 // Interrupted is the end of the wait by a signal. A stored request continues without this command, and a second Ctrl-C
 // within a few seconds cancels it.
 func (h *Handover) Interrupted(ctx context.Context, err error, cancel func() error) error {

@@ -77,7 +77,7 @@ func InProcess(ctx context.Context, c *client.Client, q *transfer.Request, v *Vi
 		if err := process.Lost(ctx); err != nil {
 			return err
 		}
-		p, err = interruptedInBox(c, q)
+		p, err = interruptedInBox(ctx, c, q)
 	}
 	if err != nil {
 		return err
@@ -85,14 +85,24 @@ func InProcess(ctx context.Context, c *client.Client, q *transfer.Request, v *Vi
 	return v.Finish(p)
 }
 
-func interruptedInBox(c *client.Client, q *transfer.Request) (*transfer.Progress, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+// interruptedInBox cancels a transfer after a signal. Where its source is an agent that does not answer, the error is
+// that of the signal: the cancel waits for the agent.
+func interruptedInBox(told context.Context, c *client.Client, q *transfer.Request) (*transfer.Progress, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 	defer cancel()
-	if _, err := c.Cancel(ctx, client.Of(q)); err != nil && transfer.KindOf(err) != transfer.KindEnding {
-		return nil, err
+	_, err := c.Cancel(ctx, client.Of(q))
+	var p *transfer.Progress
+	if err == nil || transfer.KindOf(err) == transfer.KindEnding {
+		p, err = c.Watch(ctx, client.Of(q), nil, nil)
 	}
-	return c.Watch(ctx, client.Of(q), nil, nil)
+	if sig, ok := session.Signalled(told); ok && err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: agent %s has not answered, and cancels the transfer when it is there", sig, q.Source)
+	}
+	return p, err
 }
+
+// cancelWait bounds the wait for the end of a transfer that a signal has cancelled.
+const cancelWait = 10 * time.Second
 
 // Times between two questions about a job or a call.
 const (

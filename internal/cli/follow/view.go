@@ -23,13 +23,49 @@ type View struct {
 	drawn  bool
 	last   transfer.State
 	reason string
-	from   time.Time
-	begun  int64 // bytes at from, for the rate
+	rate   meter
+}
+
+// A meter measures the rate of a transfer over its last seconds.
+type meter struct {
+	samples []sample
+	last    float64 // the last rate; 0: none yet
+}
+
+// A sample is the number of bytes at a time.
+type sample struct {
+	at    time.Time
+	bytes int64
+}
+
+// Times of a rate: the longest and the shortest that it is measured over.
+const (
+	rateOver  = 10 * time.Second
+	rateLeast = time.Second
+)
+
+// take returns the bytes in a second at a time. While the transfer does not run, the rate stays as it was.
+func (m *meter) take(p *transfer.Progress, now time.Time) float64 {
+	bytes := p.BytesSoFar()
+	if n := len(m.samples); p.State != transfer.Running || n > 0 && bytes < m.samples[n-1].bytes {
+		m.samples = nil
+	}
+	if p.State != transfer.Running {
+		return m.last
+	}
+	m.samples = append(m.samples, sample{now, bytes})
+	for len(m.samples) > 2 && now.Sub(m.samples[1].at) >= rateOver {
+		m.samples = m.samples[1:]
+	}
+	if first := m.samples[0]; now.Sub(first.at) >= rateLeast {
+		m.last = float64(bytes-first.bytes) / now.Sub(first.at).Seconds()
+	}
+	return m.last
 }
 
 // NewView returns the view of a command; asJSON and quiet are its flags.
 func NewView(cmd *cobra.Command, asJSON, quiet bool) *View {
-	v := &View{cmd: cmd, json: asJSON, Quiet: quiet, from: time.Now()}
+	v := &View{cmd: cmd, json: asJSON, Quiet: quiet}
 	if f := output.FileOf(cmd.ErrOrStderr()); f != nil {
 		v.bar = term.IsTerminal(int(f.Fd())) && !asJSON && !quiet
 	}
@@ -83,9 +119,7 @@ func (v *View) Show(p *transfer.Progress) {
 // draw writes the bar.
 func (v *View) draw(p *transfer.Progress) {
 	s := output.ScreenOf(v.cmd.ErrOrStderr())
-	done := BytesSoFar(p)
-	rate := float64(done-v.begun) / max(time.Since(v.from).Seconds(), 0.001)
-	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+bar(s, p, rate))
+	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+bar(s, p, v.rate.take(p, time.Now())))
 	v.drawn = true
 }
 
@@ -105,8 +139,11 @@ func doing(p *transfer.Progress) string {
 // bar returns one line about a running transfer: its phase, percent, time left, rate, bytes, files, the current file.
 // On a narrow screen percent, rate and time left stay longest.
 func bar(s output.Screen, p *transfer.Progress, rate float64) string {
-	done := BytesSoFar(p)
-	var meter, percent, eta, wire, name string
+	done := p.BytesSoFar()
+	var meter, percent, eta, speed, wire, name string
+	if rate > 0 && (p.State == transfer.Running || p.State == transfer.Settling) {
+		speed = transfer.FormatBytes(int64(rate)) + "/s"
+	}
 	files, bytes := fmt.Sprintf("%d files", p.Files), transfer.FormatBytes(done)
 	if p.Walked {
 		files = fmt.Sprintf("%d/%d files", p.Files, p.FilesTotal)
@@ -133,7 +170,7 @@ func bar(s output.Screen, p *transfer.Progress, rate float64) string {
 	if p.State != transfer.Running {
 		state.Rank = 0
 	}
-	return s.Line([]output.Part{state, {Text: meter, Rank: 6}, {Text: percent, Rank: 0}, {Text: eta, Rank: 2}, {Text: transfer.FormatBytes(int64(rate)) + "/s", Rank: 1}, {Text: bytes, Rank: 3}, {Text: files, Rank: 4}, {Text: wire, Rank: 7}, {Text: output.Cut(name, 40), Rank: 8}})
+	return s.Line([]output.Part{state, {Text: meter, Rank: 6}, {Text: percent, Rank: 0}, {Text: eta, Rank: 2}, {Text: speed, Rank: 1}, {Text: bytes, Rank: 3}, {Text: files, Rank: 4}, {Text: wire, Rank: 7}, {Text: output.Cut(name, 40), Rank: 8}})
 }
 
 func gauge(part float64, n int) string {
@@ -258,16 +295,4 @@ func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
 		line += fmt.Sprintf(", resumed %s, %s sent again", output.Plural(s.Resumes, "time"), transfer.FormatBytes(s.BytesResent))
 	}
 	return line
-}
-
-// BytesSoFar returns the bytes that have arrived, or for a running transfer the bytes sent, where these are more.
-func BytesSoFar(p *transfer.Progress) int64 {
-	if p.State.Final() {
-		return p.Bytes
-	}
-	done := max(p.Bytes, p.BytesSent-p.BytesResent)
-	if p.Walked && p.BytesTotal > 0 {
-		done = min(done, p.BytesTotal)
-	}
-	return done
 }

@@ -2,9 +2,11 @@ package identity
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +14,10 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/client"
 	"ferry/internal/client/view"
+	"ferry/internal/place/local/disk"
+	"ferry/internal/security/authority"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/policy"
@@ -119,6 +124,8 @@ func newPolicyTest() *cobra.Command {
 to another, or has an authority (source, destination, delete-source, overwrite,
 operate, admin, audit, enrol, …) at an agent. Paths are absolute, as they really
 are on the agent's host; an agent's own sandbox is not known here. The authority answers.
+Rules may name users and agents that do not exist yet. Notices name the unknown ones, and
+paths beneath no root of their agent, if coordination and the authority tell you.
 Questions about another name take the authority audit or admin. Exits 53 where anything
 is refused.`,
 		Example: "  ferry policy test bob send ALPHA:/srv/out/a BETA:/srv/in/a\n  ferry policy test bob operate ALPHA",
@@ -142,9 +149,14 @@ is refused.`,
 			if err != nil {
 				return err
 			}
-			return printDecisions(q, cmd, all, decisions)
+			err = printDecisions(q, cmd, all, decisions)
+			for _, line := range notices(ctx, a, session.NewClient(a.Conn, q.Network, q.Timeout), all) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", output.Printable(line))
+			}
+			return err
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -191,6 +203,49 @@ func questions(network string, args []string) (all []enrol.Question, err error) 
 		all = append(all, enrol.Question{Principal: peer.Token(), Right: transfer.AuthPeer, Agent: to})
 	}
 	return all, err
+}
+
+// notices describe the parts of questions that rules do not know: users and agents that do not exist, and paths beneath no
+// root. There is none about a fact that this user may not ask for.
+func notices(ctx context.Context, a enrol.Client, net *client.Client, all []enrol.Question) (lines []string) {
+	add := func(format string, args ...any) {
+		if line := fmt.Sprintf(format, args...); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	if issued, err := a.Identities(ctx); err == nil {
+		for _, q := range all {
+			if !slices.ContainsFunc(issued, func(i authority.Issued) bool { return i.Name.Token() == q.Principal && !i.Revoked }) {
+				add("%s is unknown: the network has issued no identity of that name, or has revoked it", view.DecisionOf(&q, &enrol.Decision{}).Principal)
+			}
+		}
+	}
+	for _, q := range all {
+		if q.Agent == "" {
+			continue
+		}
+		at, err := net.Agent(ctx, q.Agent)
+		switch {
+		case transfer.KindOf(err) == transfer.KindNotFound:
+			add("agent %s is unknown: it has never registered with this network", q.Agent)
+		case err != nil:
+			add("coordination does not tell whether agent %s exists: %v", q.Agent, err)
+		case q.Path != "" && outside(string(q.Path), at.Roots):
+			add("%s lies beneath none of the roots of agent %s: %s", q.Path, q.Agent, strings.Join(at.Roots, " "))
+		}
+	}
+	return lines
+}
+
+// outside reports whether a path lies beneath none of an agent's roots. Without roots that is not known.
+func outside(p string, roots []string) bool {
+	for _, r := range roots {
+		dir := path.Clean(disk.ParseRoot(r).Dir)
+		if dir == "/" || p == dir || strings.HasPrefix(p, dir+"/") || !path.IsAbs(dir) {
+			return false
+		}
+	}
+	return len(roots) > 0
 }
 
 // printDecisions prints decisions; the error is of KindDenied where one of them is a refusal.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,7 @@ func newTokenCreate() *cobra.Command {
 	q, s := &session.Query{}, &subjectFlags{}
 	var ttl time.Duration
 	var role, out string
+	var addresses []string
 	c := &cobra.Command{Use: "create (--agent | --user | --qm) NAME", Short: "Make a token, good once and for a while, for one name",
 		Long: `Makes a token. An agent, user or queue manager joins the network under one name with it:
 ` + "`ferry agent run NAME --join FILE`" + ` or ` + "`ferry login --join FILE`" + `. It is one line and a secret:
@@ -82,6 +84,9 @@ has enrolled.`,
 			if !ok {
 				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender, member", role)
 			}
+			if err := checkAddresses(addresses); err != nil {
+				return err
+			}
 			ctx, a, network, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
@@ -97,7 +102,13 @@ has enrolled.`,
 			case name.Role != identity.User:
 				as = roles.Role(name.Role)
 			}
-			create := func() (string, error) { return a.NewToken(ctx, name, as, ttl) }
+			create := func() (string, error) {
+				line, err := a.NewToken(ctx, name, as, ttl)
+				if err != nil {
+					return "", err
+				}
+				return tokenAt(line, addresses)
+			}
 			token := ""
 			if out == "" {
 				token, err = create()
@@ -121,9 +132,39 @@ has enrolled.`,
 	c.Flags().StringVar(&s.user, "user", "", "name of a user, in small letters")
 	c.Flags().StringVar(&s.qm, "qm", "", "name of a queue manager")
 	c.Flags().StringVar(&role, "role", "sender", "role of the user, for the rules: admin, operator, auditor, sender, member (none by the rules of a new network)")
+	c.Flags().StringSliceVar(&addresses, "address", nil, "HOST:PORT where the joiner reaches the authority (--enrol of ferry up, or the port after --listen), in place of the addresses of its host; may be repeated")
 	c.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good")
 	c.Flags().StringVar(&out, "out", "", "new file for the token, which only this user can read (default: standard output)")
 	return c
+}
+
+// mostAddresses is the greatest number of addresses in a token.
+const mostAddresses = 16
+
+// checkAddresses refuses addresses that no token can name.
+func checkAddresses(addresses []string) error {
+	for _, a := range addresses {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" || strings.ContainsAny(a, " /@\t\r\n,") {
+			return transfer.Errorf(transfer.KindUsage, "--address %q is no HOST:PORT", a)
+		}
+	}
+	if len(addresses) > mostAddresses {
+		return transfer.Errorf(transfer.KindUsage, "a token names %d addresses at most, and --address gives %d", mostAddresses, len(addresses))
+	}
+	return nil
+}
+
+// tokenAt returns a token with other addresses of the authority; without any it stays as it is.
+func tokenAt(line string, addresses []string) (string, error) {
+	if len(addresses) == 0 {
+		return line, nil
+	}
+	t, err := enrol.ParseToken(line)
+	if err != nil {
+		return "", err
+	}
+	t.Addresses = addresses
+	return t.String(), nil
 }
 
 // writeToken writes the token that create makes to a new file of mode 0600. The file is there before the token is made, and
@@ -166,6 +207,7 @@ func newTokenLs() *cobra.Command {
 			})
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -272,6 +314,7 @@ func newIdentityLs() *cobra.Command {
 			})
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -325,6 +368,7 @@ func newIdentityShow() *cobra.Command {
 			})
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	output.AddForms(c)
 	return c
 }
 

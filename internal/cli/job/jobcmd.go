@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/automation/job"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
@@ -41,6 +42,7 @@ func newJobLs() *cobra.Command {
 			})
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -112,7 +114,7 @@ func newJobWatch() *cobra.Command {
 	c := &cobra.Command{Use: "watch ID", Short: "Follow a job to its end; the result code is the job's", Args: usage.OneID("job"),
 		RunE: withJob(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
 			f := &request.Flags{JSON: q.JSON}
-			return watching(k.Ctx, f, k.Cmd, k.Net, at.Agent, s.ID).follow()
+			return follow.WatchEnded(k.Ctx, k.Cmd, "job", s.ID.String(), watching(k.Ctx, f, k.Cmd, k.Net, at.Agent, s.ID).follow())
 		})}
 	q.Add(c)
 	return c

@@ -18,6 +18,7 @@ import (
 	"ferry/internal/security/keyfile"
 	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // An agent that fteStartAgent has started holds the lock of its process file for as long as it runs: it gets the open
@@ -60,7 +61,7 @@ func (r *fteRun) start() error {
 	args := []string{"agent", "run", string(name), "--dir", files.state}
 	if r.Has("F") {
 		if code := r.run(args, r.cmd.OutOrStdout(), r.cmd.ErrOrStderr()); code != 0 {
-			return output.Exit(code)
+			return output.Exit(commands.CodeOf(code))
 		}
 		return nil
 	}
@@ -70,7 +71,8 @@ func (r *fteRun) start() error {
 
 	lock, err := filelock.Take(files.process)
 	if errors.Is(err, filelock.ErrHeld) {
-		return transfer.Errorf(transfer.KindAlive, "agent %s runs already", name)
+		r.say(commands.Runs, name)
+		return nil
 	}
 	if err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the process file cannot be made: %w", err)
@@ -94,10 +96,37 @@ func (r *fteRun) start() error {
 		return string(b)
 	}
 	if err := r.ready(name, child, wrote); err != nil {
+		if _, away := r.beat(name); away == nil { // another service has started it
+			r.say(commands.Runs, name)
+			return nil
+		}
 		return transfer.AsError(err).WithHint("its log is " + files.log)
 	}
 	r.say(commands.Started, name, files.log)
 	return nil
+}
+
+// beat asks an agent whether it is there.
+func (r *fteRun) beat(name transfer.AgentName) (*wire.Beat, error) {
+	net, ctx, done, err := r.q.Open(r.cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	b, _, err := net.Ping(ctx, name)
+	return b, err
+}
+
+// elsewhere returns the error for an agent that fteStartAgent has not started here. It says how an agent that runs is
+// stopped.
+func (r *fteRun) elsewhere(name transfer.AgentName) error {
+	b, away := r.beat(name)
+	if away != nil {
+		return transfer.Errorf(transfer.KindNotFound, "agent %s was not started here by fteStartAgent, or runs no more", name).
+			WithHint("tell its process to stop with SIGTERM, or its service")
+	}
+	return transfer.Errorf(transfer.KindNotFound, "agent %s runs at %s, and was not started here by fteStartAgent", name, output.Printable(b.Host)).
+		WithHint("stop its service there, as with `systemctl stop ferry-agent@" + string(name) + "`, or the process of `ferry up` that has it")
 }
 
 // spawn starts this program in the background, with a log. It holds the lock, which has its number.
@@ -158,8 +187,7 @@ func (r *fteRun) stop() error {
 	lock, err := filelock.Take(files.process)
 	if err == nil {
 		lock.Close()
-		return transfer.Errorf(transfer.KindNotFound, "agent %s was not started here by fteStartAgent, or runs no more", name).
-			WithHint("tell its process to stop with SIGTERM, or its service")
+		return r.elsewhere(name)
 	}
 	if !errors.Is(err, filelock.ErrHeld) {
 		return transfer.Errorf(transfer.KindUnwritable, "the process file cannot be read: %w", err)

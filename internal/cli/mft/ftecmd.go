@@ -1,6 +1,7 @@
 package mft
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +25,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/node/config"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -39,7 +43,7 @@ func AsFTE(program string, args []string) []string {
 
 // NewFTE makes the command that runs the links of install-fte. run runs another command line of Ferry.
 func NewFTE(run commandLine) *cobra.Command {
-	q := new(session.Query)
+	q, style := new(session.Query), ""
 	c := &cobra.Command{Use: "fte COMMAND [ARG...]", Short: "A command of IBM MQ MFT, as the links of install-fte call it", Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -49,10 +53,11 @@ func NewFTE(run commandLine) *cobra.Command {
 			if !ok {
 				return transfer.Errorf(transfer.KindUsage, "%q is no command of MQ MFT that Ferry has", args[0]).WithHint("`ferry install-fte DIR` makes a link for each that it has")
 			}
-			return runFTE(&fteRun{cmd: cmd, q: q, run: run}, kind, args[1:])
+			return runFTE(&fteRun{cmd: cmd, q: q, run: run, style: style}, kind, args[1:])
 		}}
 	session.AddNetwork(c.Flags(), &q.Network)
 	c.Flags().DurationVar(&q.Timeout, "timeout", fteAcknowledge, "how long to wait for an answer")
+	c.Flags().StringVar(&style, "fte-messages", commands.StyleFerry, "identifiers of messages: ferry, or bfg as scripts for MQ MFT look for them")
 	return c
 }
 
@@ -62,6 +67,8 @@ type fteRun struct {
 	q   *session.Query
 	run commandLine
 	*commands.Call
+
+	style string // of messages
 }
 
 // A commandLine runs a command line of Ferry and returns its exit code.
@@ -69,7 +76,7 @@ type commandLine = func(args []string, stdout, stderr io.Writer) int
 
 // fteCommands returns the functions of the commands by name.
 func fteCommands() map[string]func(*fteRun) error {
-	return map[string]func(*fteRun) error{
+	all := map[string]func(*fteRun) error{
 		"fteCreateTransfer":   (*fteRun).create,
 		"fteCancelTransfer":   (*fteRun).cancel,
 		"fteListAgents":       (*fteRun).list,
@@ -93,10 +100,25 @@ func fteCommands() map[string]func(*fteRun) error {
 		"fteListScheduledTransfers":  (*fteRun).listSchedules,
 		"fteDeleteScheduledTransfer": (*fteRun).deleteSchedule,
 	}
+	for _, c := range commands.Commands() {
+		if c.Needless != "" {
+			all[c.Name] = (*fteRun).needless
+		}
+	}
+	return all
+}
+
+// needless says why Ferry needs nothing of a command.
+func (r *fteRun) needless() error {
+	r.say(commands.Needless, r.Name, r.Command.Needless)
+	return nil
 }
 
 func runFTE(r *fteRun, kind *commands.Command, args []string) error {
 	call, err := kind.Read(args)
+	if err == nil {
+		err = commands.CheckStyle(r.style)
+	}
 	if err == nil && call.Has("h") {
 		fmt.Fprint(r.cmd.OutOrStdout(), kind.Help())
 		return nil
@@ -106,6 +128,7 @@ func runFTE(r *fteRun, kind *commands.Command, args []string) error {
 	}
 	if err == nil {
 		r.Call = call
+		fmt.Fprint(r.cmd.OutOrStdout(), commands.Head(r.style, output.Version))
 		for _, n := range call.Notices() {
 			r.warn(commands.Notice, n)
 		}
@@ -121,11 +144,11 @@ func runFTE(r *fteRun, kind *commands.Command, args []string) error {
 }
 
 func (r *fteRun) say(m commands.Message, args ...any) {
-	fmt.Fprint(r.cmd.OutOrStdout(), m.With(args...))
+	fmt.Fprint(r.cmd.OutOrStdout(), m.In(r.style, args...))
 }
 
 func (r *fteRun) warn(m commands.Message, args ...any) {
-	fmt.Fprint(r.cmd.ErrOrStderr(), output.Printable(strings.TrimSuffix(m.With(args...), "\n"))+"\n")
+	fmt.Fprint(r.cmd.ErrOrStderr(), output.Printable(strings.TrimSuffix(m.In(r.style, args...), "\n"))+"\n")
 }
 
 func (r *fteRun) create() error {
@@ -143,7 +166,7 @@ func (r *fteRun) create() error {
 	if d.Transfer.Schedule != nil {
 		return r.schedule(d)
 	}
-	q, err := d.Request(transfer.NewID(time.Now()))
+	q, err := d.Request(cmp.Or(d.ID, transfer.NewID(time.Now())))
 	if err != nil {
 		return err
 	}
@@ -152,17 +175,11 @@ func (r *fteRun) create() error {
 
 // asked is the document that the options of a transfer ask for.
 func (r *fteRun) asked() (*mftxml.Document, error) {
-	var items []mftxml.Item
-	if file := r.Get("td"); file != "" {
-		d, err := readDocument(r.cmd, file)
-		if err != nil {
-			return nil, err
-		}
-		if items = d.Items; items == nil {
-			return nil, transfer.Errorf(transfer.KindDocument, "%s is no definition file: it has no <transferSpecifications>", file)
-		}
+	definition, err := r.document("td")
+	if err != nil {
+		return nil, err
 	}
-	d, err := r.Transfer(items)
+	d, err := r.Transfer(definition)
 	if err != nil {
 		return nil, err
 	}
@@ -257,11 +274,11 @@ func (r *fteRun) ended(p *transfer.Progress) error {
 	if len(p.Failures) > 0 && p.Failures[0].Err != nil {
 		reason = p.Failures[0].Err.Error()
 	}
-	r.warn(commands.EndedBad, mftxml.FormatID(p.ID), p.State, p.Files, p.FilesFailed, reason)
+	r.warn(commands.EndedIn(r.style, p.State), mftxml.FormatID(p.ID), p.State, p.Files, p.FilesFailed, reason)
 	if p.State == transfer.Parked {
 		return output.Exit(transfer.CodeParked)
 	}
-	return output.Exit(p.Code)
+	return output.Exit(commands.CodeOf(p.Code))
 }
 
 func (r *fteRun) cancel() error {
@@ -388,6 +405,39 @@ func (r *fteRun) details() error {
 		output.Table(out, s.rows)
 		fmt.Fprintln(out)
 	}
+	if r.Has("v") {
+		return r.states(ctx, net, name)
+	}
+	return nil
+}
+
+// mostStates is the most transfers that fteShowAgentDetails -v lists.
+const mostStates = 1000
+
+// states lists the transfers of an agent that have not ended, by its part in them.
+func (r *fteRun) states(ctx context.Context, net *client.Client, name transfer.AgentName) error {
+	live := slices.DeleteFunc(transfer.States(), transfer.State.Final)
+	var source, dest [][]string
+	_, err := net.Transfers(ctx, &wire.Filter{Agent: name, States: live}, mostStates, func(p *transfer.Progress) error {
+		row := []string{"    " + mftxml.FormatID(p.ID), commands.StateOf(p.State)}
+		if p.Source == name {
+			source = append(source, row)
+		}
+		if p.Destination == name {
+			dest = append(dest, row)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		title string
+		rows  [][]string
+	}{{"Source Transfer States", source}, {"Destination Transfer States", dest}} {
+		fmt.Fprintf(r.cmd.OutOrStdout(), "%s:\n", s.title)
+		r.block(append([][]string{{"    TransferId", "State"}}, s.rows...))
+	}
 	return nil
 }
 
@@ -444,13 +494,24 @@ func (r *fteRun) define() error {
 
 // NewInstallFTE makes the command `ferry install-fte`.
 func NewInstallFTE() *cobra.Command {
-	return &cobra.Command{Use: "install-fte DIR", Short: "Make links with the names of IBM MQ MFT's commands", Args: usage.OneArg("DIR"),
+	style := ""
+	c := &cobra.Command{Use: "install-fte DIR", Short: "Make links with the names of IBM MQ MFT's commands", Args: usage.OneArg("DIR"),
 		Long: `Makes a symbolic link to this program in DIR for each of IBM MQ MFT's commands
-that Ferry has: fteCreateTransfer, fteCancelTransfer, fteListAgents and the others.
-Put DIR into PATH, and name the network in FERRY_NETWORK or a settings file. Links
-that are there are replaced; a file of such a name is not.`,
-		Example: "  ferry install-fte /usr/local/lib/ferry-fte",
+that Ferry has: fteCreateTransfer, fteCancelTransfer and the others. Put DIR into
+PATH, and name the network in FERRY_NETWORK or a settings file. Links that are there
+are replaced; a file of such a name is not.
+
+With --messages bfg it makes small shell scripts instead. Their messages have the
+identifiers and words that scripts for MQ MFT look for, as with
+FERRY_FTE_MESSAGES=bfg.`,
+		Example: "  ferry install-fte /usr/local/lib/ferry-fte\n  ferry install-fte --messages bfg /usr/local/lib/ferry-fte",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := commands.CheckStyle(style); err != nil {
+				return err
+			}
+			if style == commands.StyleBFG && runtime.GOOS == "windows" {
+				return transfer.Errorf(transfer.KindNotBuilt, "--messages bfg makes shell scripts, which Windows does not run").WithHint("leave it out, and set FERRY_FTE_MESSAGES=bfg")
+			}
 			self, err := os.Executable()
 			if err == nil {
 				err = os.MkdirAll(args[0], 0o755)
@@ -459,26 +520,49 @@ that are there are replaced; a file of such a name is not.`,
 				return transfer.Errorf(transfer.KindUsage, "the links cannot be made: %w", err)
 			}
 			for _, c := range commands.Commands() {
-				if err := link(self, filepath.Join(args[0], c.Name)); err != nil {
+				at := filepath.Join(args[0], c.Name)
+				if err = replaceable(at); err != nil {
 					return err
+				}
+				if style == commands.StyleBFG {
+					err = os.WriteFile(at, script(self, c.Name), 0o755)
+				} else {
+					err = os.Symlink(self, at)
+				}
+				if err != nil {
+					return transfer.Errorf(transfer.KindUnwritable, "the link cannot be made: %w", err)
 				}
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d links in %s\n", len(commands.Commands()), args[0])
 			return nil
 		}}
+	c.Flags().StringVar(&style, "messages", commands.StyleFerry, "identifiers of messages: ferry, or bfg as scripts for MQ MFT look for them")
+	config.Never(c, "messages")
+	return c
 }
 
-// link makes a symbolic link, and replaces an existing one.
-func link(to, at string) error {
-	if st, err := os.Lstat(at); err == nil && st.Mode()&os.ModeSymlink == 0 {
-		return transfer.Errorf(transfer.KindExists, "%s is there, and no link", at).WithHint("remove it, or choose another directory")
-	} else if err == nil {
-		if err := os.Remove(at); err != nil {
-			return transfer.Errorf(transfer.KindUnwritable, "the link cannot be replaced: %w", err)
+// scriptBegin begins a script of install-fte.
+const scriptBegin = "#!/bin/sh\n# Made by ferry install-fte.\n"
+
+// script runs a command with the messages of MQ MFT, unless the environment says otherwise.
+func script(self, name string) []byte {
+	quoted := "'" + strings.ReplaceAll(self, "'", `'\''`) + "'"
+	return []byte(scriptBegin + "FERRY_FTE_MESSAGES=${FERRY_FTE_MESSAGES:-" + commands.StyleBFG + "}\nexport FERRY_FTE_MESSAGES\nexec " + quoted + " fte " + name + " \"$@\"\n")
+}
+
+// replaceable removes a link or a script of install-fte. Another file of that name is an error.
+func replaceable(at string) error {
+	st, err := os.Lstat(at)
+	if err != nil {
+		return nil
+	}
+	if st.Mode()&os.ModeSymlink == 0 {
+		if text, err := os.ReadFile(at); err != nil || !strings.HasPrefix(string(text), scriptBegin) {
+			return transfer.Errorf(transfer.KindExists, "%s is there, and no link", at).WithHint("remove it, or choose another directory")
 		}
 	}
-	if err := os.Symlink(to, at); err != nil {
-		return transfer.Errorf(transfer.KindUnwritable, "the link cannot be made: %w", err)
+	if err := os.Remove(at); err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the link cannot be replaced: %w", err)
 	}
 	return nil
 }

@@ -173,6 +173,10 @@ func (r *fteRun) listMonitors() error {
 	if err != nil {
 		return err
 	}
+	if name := r.Get("mn"); len(found) == 0 && name != "" && !strings.ContainsAny(name, "*?") {
+		r.warn(commands.None, name)
+		return output.Exit(commands.CodeMonitorMissing)
+	}
 	if file := r.Get("ox"); file != "" {
 		if len(found) != 1 {
 			return transfer.Errorf(transfer.KindUsage, "-ox writes one monitor, and -ma and -mn mean %d", len(found)).WithHint("-od DIRECTORY writes any number")
@@ -237,7 +241,7 @@ func (r *fteRun) showMonitor(m *monitor.Shown) {
 	rows := [][]string{{"Monitor Name:", d.Name}, {"Agent Name:", string(d.Agent)}, {"Status:", status}, {"Details:", m.State}, {"Resource Type:", "directory"}, {"Resource:", d.Dir.String()},
 		{"Recursion Level:", fmt.Sprint(d.Levels)}, {"Poll Interval:", d.Poll.String()}, {"Batch Size:", fmt.Sprint(d.Batch)},
 		{"Condition:", d.Condition.String()}, {"Pattern:", d.Match}, {"Exclude Pattern:", output.Or(d.Exclude, "-")}, {"Pattern Type:", kind},
-		{"Destination Agent Name:", string(d.Request.Destination)}, {"Destination:", output.Shown(d.Request.Dest)}, {"Job Name:", output.Printable(output.Or(d.Request.Job, "-"))},
+		{"Destination Agent Name:", string(d.Destination())}, {"Destination:", output.Shown(d.Request.Dest)}, {"Job Name:", output.Printable(output.Or(d.Request.Job, "-"))},
 		{"Triggers:", fmt.Sprint(m.Triggers)}}
 	if m.Problem != nil {
 		rows = append(rows, []string{"Problem:", output.Printable(m.Problem.Error())})

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client/view"
+	"ferry/internal/mft/commands"
 	mftconfig "ferry/internal/mft/config"
 	"ferry/internal/node/config"
 	"ferry/internal/transfer"
@@ -149,7 +150,8 @@ func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 		}
 		file := filepath.Join(to, name+".yaml")
 		all = append(all, newFile{name: file, is: "settings: FERRY_CONFIG=" + file + " ferry agent run " + name,
-			data: config.Render("Settings of the agent "+name+", of its configuration in MQ MFT.", "agent run", values)})
+			data: append(config.Render("Settings of the agent "+name+", of its configuration in MQ MFT.", "agent run", values),
+				config.Render("Messages as scripts for MQ MFT look for them.", "fte", []config.Value{{Flag: "fte-messages", Words: []string{commands.StyleBFG}}})...)})
 	}
 	for n := range all {
 		f := &all[n]

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/automation/monitor"
+	cliagent "ferry/internal/cli/agent"
 	clicall "ferry/internal/cli/call"
 	"ferry/internal/cli/follow"
 	climonitor "ferry/internal/cli/monitor"
@@ -33,10 +34,10 @@ func NewSubmit() *cobra.Command {
 		Use:   "submit [flags] FILE",
 		Short: "Submit a request in the XML of IBM MQ MFT",
 		Long: `Submits the request in an XML document of IBM MQ Managed File Transfer: a transfer,
-the cancelling of one, a scheduled transfer or its end, a monitor or its end, or a
-managed call, which has an agent run a program. FILE is the document; - is standard
-input. Ferry refuses a document with an unsupported element as a whole, and names the
-element. The command prints the ID of the transfer or the call, or the name of the
+the cancelling of one, a scheduled transfer or its end, a monitor or its end, a
+managed call, which has an agent run a program, or a ping. FILE is the document; - is
+standard input. Ferry refuses a document with an unsupported element as a whole, and
+names the element. The command prints the ID of the transfer or the call, or the name of the
 schedule. With --wait the result code is the transfer's, or the call's.
 
 Result codes: 43 the document is malformed, 64 it has an unsupported element; and
@@ -79,6 +80,8 @@ func submit(cmd *cobra.Command, f *request.Flags, name string) error {
 	switch {
 	case doc.Cancel != nil:
 		return cancelDocument(cmd, f, doc.Cancel)
+	case doc.Ping != nil:
+		return submitPing(f, cmd, doc.Ping)
 	case doc.Call != nil:
 		return submitCall(f, cmd, doc, id)
 	case doc.Monitor != nil, doc.Unmonitor != nil, doc.Unschedule != nil, doc.Transfer != nil && doc.Transfer.Schedule != nil:
@@ -92,6 +95,17 @@ func submit(cmd *cobra.Command, f *request.Flags, name string) error {
 		q.Originator = client.Me()
 	}
 	return follow.Hand(f, cmd, q)
+}
+
+// submitPing asks the agent of a document whether it is there.
+func submitPing(f *request.Flags, cmd *cobra.Command, p *mftxml.Ping) error {
+	q := &session.Query{Network: f.Network, JSON: f.JSON, Timeout: cancelTime}
+	net, ctx, done, err := q.Open(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return cliagent.Ping(ctx, q, cmd, net, p.Agent)
 }
 
 // submitCall sends an agent the program of a document as a call.

@@ -188,6 +188,7 @@ func newMonitorLs() *cobra.Command {
 			})
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -196,7 +197,7 @@ func monitorRow(m *monitor.Shown) []string {
 	if m.Problem != nil {
 		problem = m.Problem.Text
 	}
-	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), output.ShownAt(d.Request.Destination, d.Request.Dest),
+	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), output.ShownAt(d.Destination(), d.Request.Dest),
 		fmt.Sprint(m.Triggers), fmt.Sprint(m.Refused), output.Stamp(m.Last), problem}
 }
 
@@ -249,7 +250,7 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	for _, it := range d.Request.Items {
 		sources = append(sources, output.Shown(it.Source))
 	}
-	rows = append(rows, []string{"sends", strings.Join(sources, " ")}, []string{"to", output.ShownAt(d.Request.Destination, d.Request.Dest)})
+	rows = append(rows, []string{"sends", strings.Join(sources, " ")}, []string{"to", output.ShownAt(d.Destination(), d.Request.Dest)})
 	notified := ""
 	if m.Watched {
 		notified = ", and when the system tells"
@@ -278,6 +279,7 @@ func newMonitorHistory() *cobra.Command {
 		}}
 	q.Add(c)
 	c.Flags().IntVar(&limit, "limit", 50, "how many triggers are listed at most, the last ones; the agent keeps 1,000")
+	output.AddForms(c)
 	return c
 }
 

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
+
+	"golang.org/x/text/width"
 
 	"ferry/internal/place/location"
 	"ferry/internal/transfer"
@@ -21,12 +23,55 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cut shortens a line to n characters.
-func Cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
+// Columns returns the number of columns that a text takes on a terminal. A wide character takes two, a combining one none.
+func Columns(s string) (n int) {
+	for _, r := range s {
+		n += columns(r)
 	}
-	return string([]rune(s)[:n])
+	return n
+}
+
+func columns(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
+		return 0
+	}
+	if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth {
+		return 2
+	}
+	return 1
+}
+
+// Cut shortens a line to n columns.
+func Cut(s string, n int) string {
+	for at, r := range s {
+		if n -= columns(r); n < 0 {
+			return s[:at]
+		}
+	}
+	return s
+}
+
+// Wrap breaks a text at its blanks into lines of at most n columns. It breaks a longer word, if hard is set.
+func Wrap(text string, n int, hard bool) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case Columns(line)+1+Columns(word) <= n:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+		for hard && Columns(line) > n {
+			front := Cut(line, max(n, 2))
+			lines, line = append(lines, front), line[len(front):]
+		}
+	}
+	return append(lines, line)
 }
 
 // Failure describes a failed item. An outcome from the network may lack a reason.
@@ -133,6 +178,27 @@ func Person(token string) string {
 		return cmp.Or(token, "somebody")
 	}
 	return string(p)
+}
+
+// Submitter returns the user that has submitted a transfer: the principal, or without one the originator.
+func Submitter(p *transfer.Progress) string {
+	if p.Principal == "" {
+		user, _, _ := strings.Cut(p.Originator, "@")
+		return Or(user, "-")
+	}
+	return Person(p.Principal)
+}
+
+// Ends returns the names of both ends of a transfer. The pipe of a command has the name of its data.
+func Ends(p *transfer.Progress) (from, to string) {
+	from, to = string(p.Source), string(p.Destination)
+	if p.Source.Stream() {
+		from = "(stdin)"
+	}
+	if p.Destination.Stream() {
+		to = "(stdout)"
+	}
+	return from, to
 }
 
 // RequestRows show the contents of a request.

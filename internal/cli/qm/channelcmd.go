@@ -77,6 +77,7 @@ func newChannelLs() *cobra.Command {
 			})
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 

@@ -33,7 +33,7 @@ func newQMLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			headings := []string{"NAME", "CLUSTER", "BY", "STATE", "URL", "VERSION", "LEADS", "CONNECTIONS", "STORE", "BEHIND"}
+			headings := []string{"NAME", "CLUSTER", "BY", "STATE", "URL", "NATS", "LEADS", "CONNECTIONS", "STORE", "BEHIND"}
 			return output.List(cmd, q.JSON, headings, func(row output.Row) error {
 				for _, m := range all {
 					by := "-"
@@ -50,6 +50,7 @@ func newQMLs() *cobra.Command {
 			})
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -135,7 +136,7 @@ func showMember(w io.Writer, m streams.Member) {
 	row("cluster", m.Cluster)
 	row("state", memberState(m))
 	row("url", m.URL)
-	row("version", m.Version)
+	row("nats", m.Version)
 	if !m.Started.IsZero() {
 		row("up since", output.Stamp(m.Started))
 	}

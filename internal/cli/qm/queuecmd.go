@@ -3,6 +3,8 @@ package qm
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -91,6 +93,7 @@ func newQueueLs() *cobra.Command {
 		})
 	}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -112,12 +115,21 @@ func newQueueShow() *cobra.Command {
 				continue
 			}
 			output.Table(cmd.OutOrStdout(), [][]string{{"queue", string(v.Queue)}, {"messages", fmt.Sprint(v.Messages)}, {"bytes", transfer.FormatBytes(int64(v.Bytes))},
-				{"limit", transfer.FormatBytes(v.MaxBytes)}, {"replicas", fmt.Sprint(v.Replicas)}, {"made", v.Mark}})
+				{"limit", transfer.FormatBytes(v.MaxBytes)}, {"replicas", fmt.Sprint(v.Replicas)}, {"made", madeAt(v.Mark)}})
 		}
 		return nil
 	}}
 	q.Add(c)
 	return c
+}
+
+// madeAt returns the time in the mark of a queue, which is its creation in nanoseconds, to the base of 36.
+func madeAt(mark string) string {
+	nanos, err := strconv.ParseInt(mark, 36, 64)
+	if err != nil {
+		return output.Printable(mark)
+	}
+	return output.Stamp(time.Unix(0, nanos))
 }
 
 func newQueueRm() *cobra.Command {

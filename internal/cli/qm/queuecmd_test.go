@@ -2,8 +2,10 @@ package qm
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -53,3 +55,14 @@ var errFull = errors.New("no space left on device")
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
+
+// The time in the mark of a queue is shown as a time.
+func TestMadeAt(t *testing.T) {
+	at := time.Date(2026, 11, 3, 8, 30, 0, 5, time.UTC)
+	if got, want := madeAt(strconv.FormatInt(at.UnixNano(), 36)), at.Local().Format("2006-01-02 15:04:05"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := madeAt("not a mark"); got != "not a mark" {
+		t.Errorf("%q", got)
+	}
+}

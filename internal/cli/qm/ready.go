@@ -170,7 +170,7 @@ func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, net
 	if len(missing) > namedMost {
 		names += " and others"
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: not ready: %d of %s that the network knows: %s\n", len(missing), output.Plural(int64(len(known)), "agent"), output.Printable(names))
+	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: away, in other processes: %d of %s that the network knows: %s\n", len(missing), output.Plural(int64(len(known)), "agent"), output.Printable(names))
 }
 
 // saysAfter is the time after which quorum reports the missing members of a cluster.

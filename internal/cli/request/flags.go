@@ -82,7 +82,7 @@ func addCalls(fl *pflag.FlagSet, c *draft.Calls) {
 	for _, at := range transfer.CallPoints() {
 		p := &draft.Program{}
 		c.Programs[at] = p
-		fl.StringVar(&p.Text, string(at), "", callUsage[at]+": its name, or JSON as {\"name\":\"load.sh\",\"args\":[\"a b\"],\"timeout\":\"30s\",\"retries\":2,\"pause\":\"5s\",\"success\":\"0,4-8\"}")
+		fl.StringVar(&p.Text, string(at), "", callUsage[at]+": its name, or JSON as {\"name\":\"load.sh\",\"args\":[\"a b\"], \"timeout\":\"30s\", \"retries\":2, \"pause\":\"5s\", \"success\":\"0,4-8\"}")
 		fl.StringArrayVar(&p.Args, string(at)+"-arg", nil, "an argument of --"+string(at)+", taken as it is; may be repeated")
 	}
 }

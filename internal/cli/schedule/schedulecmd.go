@@ -149,7 +149,7 @@ func newScheduleLs() *cobra.Command {
 			return session.ListKept(q, cmd, headings, schedule.AskList, schedule.Page{}, func(at client.AtAgent, l *schedule.Listed, row output.Row) (next any) {
 				for n := range l.Schedules {
 					s := &l.Schedules[n]
-					row(view.ScheduleOf(view.TypeSchedule, at.Agent, s), s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
+					row(view.ScheduleOf(view.TypeSchedule, at.Agent, s), s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s, func(id transfer.ID) transfer.State { return at.StateOf(cmd.Context(), id) }), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
 					if l.More {
 						next = schedule.Page{After: s.Name}
 					}
@@ -158,6 +158,7 @@ func newScheduleLs() *cobra.Command {
 			})
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 
@@ -175,11 +176,18 @@ func everyOf(s *schedule.Schedule) string {
 	return s.Plan.Every.String()
 }
 
-func lastOf(s *schedule.Schedule) string {
+// lastOf describes the last occurrence: with the state of its transfer, where coordination knows it.
+func lastOf(s *schedule.Schedule, stateOf func(transfer.ID) transfer.State) string {
 	if len(s.Results) == 0 {
 		return "-"
 	}
-	return pastWord(&s.Results[len(s.Results)-1])
+	last := &s.Results[len(s.Results)-1]
+	if last.Error == nil && last.Missed == 0 && !last.Transfer.IsZero() {
+		if state := stateOf(last.Transfer); state != "" {
+			return string(state)
+		}
+	}
+	return pastWord(last)
 }
 
 // pastWord describes the end of an occurrence in a word or two.

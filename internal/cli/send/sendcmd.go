@@ -65,7 +65,7 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 	f.Add(fl)
 	fl.StringVar(&f.FilesFrom, "files-from", "", "a file, or - for stdin, with the names of the files to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
 	fl.BoolVar(&f.DryRun, "dry-run", false, "list the files, and send nothing")
-	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which `ferry submit` takes, and send nothing")
+	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which ferry submit takes, and send nothing")
 	session.AddNetwork(fl, &f.Network)
 	fl.StringVar(&f.ConnectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
 	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")

@@ -58,15 +58,15 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.directConnections, "direct-connections", 1, "connections that are dialled to each other agent, 1 to 16")
 	fl.BoolVar(&f.delay, "tcp-delay", false, "leave Nagle's algorithm on: small writes wait for an acknowledgement")
 	fl.BoolVar(&f.quickAck, "tcp-quick-ack", false, "acknowledge arriving data at once (Linux)")
-	fl.StringVar(&f.sendBuffer, "tcp-send-buffer", "0", "bytes of each connection's send buffer; 0: the system adapts it")
-	fl.StringVar(&f.receiveBuffer, "tcp-receive-buffer", "0", "bytes of each connection's receive buffer; 0: the system adapts it")
+	fl.StringVar(&f.sendBuffer, "tcp-send-buffer", "0", "bytes of each connection's send buffer, 64K or more; 0: the system adapts it")
+	fl.StringVar(&f.receiveBuffer, "tcp-receive-buffer", "0", "bytes of each connection's receive buffer, 64K or more; 0: the system adapts it")
 	fl.StringVar(&f.encoding, "encoding", "UTF-8", "code page of text files here, where nothing else says it")
 	fl.StringVar(&f.eol, "eol", "", "how lines of text files end here: lf, crlf or nl (default: as on this system; NL in EBCDIC)")
 	fl.StringVar(&f.replace, "replace", "", "replacement for text that cannot be converted (default: the file fails)")
 	fl.StringVar(&f.recordRoot, "record-root", "", "directory of the data sets, beneath a root (default: the first root)")
 	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for the data to one agent; may be repeated")
 	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network and only take rights away")
-	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them (default: none are run)")
+	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them; several as in PATH (default: none are run)")
 	f.log.Add(c, "info")
 }
 
@@ -124,6 +124,9 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 		}
 	}
 	if err := disk.CheckRoots(roots); err != nil {
+		return c, err
+	}
+	if roots, err = absoluteRoots(roots); err != nil {
 		return c, err
 	}
 
@@ -275,4 +278,17 @@ func (f *sandboxFlag) read(cmd *cobra.Command) (*policy.Rules, error) {
 		return nil, err
 	}
 	return policy.Parse(data)
+}
+
+// absoluteRoots returns roots with absolute directories: a list of agents shows them on other hosts.
+func absoluteRoots(roots []string) (all []string, err error) {
+	for _, r := range roots {
+		spec := disk.ParseRoot(r)
+		dir, err := filepath.Abs(spec.Dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, dir+strings.TrimPrefix(r, spec.Dir))
+	}
+	return all, nil
 }

@@ -39,7 +39,8 @@ docs/coming-from-mq-mft.md has a table.`,
 				return usage.OneArg("the agent's name")(cmd, args)
 			}
 			if network == "" || dir == "" {
-				return transfer.Errorf(transfer.KindUsage, "`ferry agent run` needs --network URL and --dir STATEDIR")
+				return transfer.Errorf(transfer.KindUsage, "`ferry agent run` needs --network URL and --dir STATEDIR").
+					WithHint("FERRY_NETWORK and FERRY_DIR take their place")
 			}
 			if join != "" && len(args) > 1 {
 				return transfer.Errorf(transfer.KindUsage, "--join is for one agent, and %d are named", len(args))

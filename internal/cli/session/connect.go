@@ -25,7 +25,7 @@ import (
 
 // AddNetwork adds the flags of a user's command that speaks to a network.
 func AddNetwork(fl *pflag.FlagSet, url *string) {
-	fl.StringVar(url, "network", "", "URL of a queue manager")
+	fl.StringVar(url, "network", "", "URL of a queue manager; also in FERRY_NETWORK")
 	fl.String("identity", "", "directory of the identity as which to connect (default: this user's in that network)")
 }
 
@@ -34,7 +34,7 @@ const envJoin = "FERRY_JOIN"
 
 // AddJoin adds the flag for a token.
 func AddJoin(c *cobra.Command, join *string) {
-	c.Flags().StringVar(join, "join", "", "file with the token of `ferry token create --out FILE`, which other users cannot read, or - for standard input; the token itself may be in FERRY_JOIN")
+	c.Flags().StringVar(join, "join", "", "file with the token of ferry token create, which other users cannot read, or - for standard input; the token itself may be in FERRY_JOIN")
 	config.Never(c, "join") // FERRY_JOIN is a token, and not its file
 }
 

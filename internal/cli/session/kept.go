@@ -48,18 +48,36 @@ func ListKept[Page any](k *KeptQuery, cmd *cobra.Command, headings []string, kin
 		return err
 	}
 	defer done()
-	return output.List(cmd, k.JSON, headings, func(row output.Row) error {
+	listed := 0
+	err = output.List(cmd, k.JSON, headings, func(row output.Row) error {
+		counted := func(object any, cells ...string) {
+			listed++
+			row(object, cells...)
+		}
 		return open.Each(func(at client.AtAgent) error {
 			for ask := first; ask != nil; {
 				page, err := client.Ask[Page](open.Ctx, at, kind, ask)
 				if err != nil {
 					return err
 				}
-				ask = list(at, page, row)
+				ask = list(at, page, counted)
 			}
 			return nil
 		})
 	})
+	if err == nil && listed == 0 && !k.JSON {
+		None(cmd, cmd.Parent().Name(), open.Net.Conn.Identity() != nil)
+	}
+	return err
+}
+
+// None prints that a list has no line. A list that may hide objects of others says so.
+func None(cmd *cobra.Command, noun string, hides bool) {
+	text := "there is no " + noun
+	if hides {
+		text += " that you may see"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", text)
 }
 
 // A Kept is a connection for questions to agents.
@@ -70,11 +88,15 @@ type Kept struct {
 	Agent transfer.AgentName // the single agent; "": all that are up
 }
 
-// Each calls fn for each agent that is asked. Where all are asked, it leaves out agents that do not answer or that refuse
-// the question.
+// Each calls fn for each agent that is asked. Where all are asked, it leaves out agents that are away, do not answer or
+// refuse the question. It names the first two.
 func (k *Kept) Each(fn func(at client.AtAgent) error) error {
+	return k.each(fn, func(line string) { fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: %s\n", line) })
+}
+
+func (k *Kept) each(fn func(at client.AtAgent) error, left func(line string)) error {
 	return client.Definitions{Client: k.Net}.EachAgent(k.Ctx, k.Agent, fn, func(name transfer.AgentName, err error) {
-		fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: agent %s is left out: %s\n", name, output.Printable(err.Error()))
+		left(fmt.Sprintf("agent %s is left out: %s", name, output.Printable(err.Error())))
 	})
 }
 
@@ -94,7 +116,8 @@ func WithKept[T any](k *KeptQuery, cmd *cobra.Command, kind wire.Kind, noun, nam
 
 // Find returns the object of a name, and the agent that keeps it.
 func Find[T any](k *Kept, kind wire.Kind, noun, name string, body any) (at client.AtAgent, found *T, err error) {
-	err = k.Each(func(one client.AtAgent) error {
+	var left []string
+	err = k.each(func(one client.AtAgent) error {
 		v, err := client.Ask[T](k.Ctx, one, kind, body)
 		switch {
 		case transfer.KindOf(err) == transfer.KindNotFound && k.Agent == "":
@@ -106,12 +129,24 @@ func Find[T any](k *Kept, kind wire.Kind, noun, name string, body any) (at clien
 		}
 		at, found = one, v
 		return nil
-	})
+	}, func(line string) { left = append(left, line) })
 	if err == nil && found == nil {
-		err = transfer.Errorf(transfer.KindNotFound, "no agent has a %s %s, or none that is up and answers you", noun, name).
-			WithHint(fmt.Sprintf("`ferry %s ls` lists them", noun))
+		err = transfer.Errorf(transfer.KindNotFound, "%s", noneHas(noun, name, left)).WithHint(fmt.Sprintf("`ferry %s ls` lists them", noun))
 	}
 	return at, found, err
+}
+
+// noneHas describes that no agent has an object of a name. left are the agents that could not be asked.
+func noneHas(noun, name string, left []string) string {
+	const most = 3
+	text := fmt.Sprintf("no agent has a %s %s that you may see", noun, name)
+	for n, line := range left {
+		if n == most {
+			return fmt.Sprintf("%s; %d more are left out", text, len(left)-most)
+		}
+		text += "; " + line
+	}
+	return text
 }
 
 // KeepWait is the time for which a command waits until an agent has an object that it is to keep.

@@ -117,6 +117,7 @@ func newTemplateLs() *cobra.Command {
 			})
 		}}
 	q.Add(c)
+	output.AddForms(c)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -41,22 +42,54 @@ func newTransferLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		left, headings := 0, []string{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}
+		var end client.Listing
+		listed, headings := 0, []string{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}
+		if output.Full(cmd) {
+			headings = append(headings, "USER")
+		}
 		err = q.List(cmd, headings, func(ctx context.Context, net *client.Client, row output.Row) (err error) {
-			left, err = net.Transfers(ctx, filter, f.Limit, func(p *transfer.Progress) error {
-				row(view.TransferOf(p), cells(p)...)
+			end, err = net.Transfers(ctx, filter, f.Limit, func(p *transfer.Progress) error {
+				listed++
+				line := cells(p)
+				if output.Full(cmd) {
+					line = append(line, output.Submitter(p))
+				}
+				row(view.TransferOf(p), line...)
 				return nil
 			})
+			if err == nil && listed == 0 {
+				err = f.CheckAgents(ctx, net)
+			}
 			return err
 		})
-		if err == nil && left > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s more; --limit shows more, --since and other filters fewer\n", output.Plural(int64(left), "transfer"))
+		switch {
+		case err != nil:
+		case end.Left > 0:
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s more; --limit shows more, --since and other filters fewer\n", output.Plural(int64(end.Left), "transfer"))
+		case listed == 0 && !q.JSON:
+			session.None(cmd, "such transfer", end.Own)
+		}
+		if err == nil && listed > 0 && !q.JSON && !output.AsCSV(cmd) {
+			fmt.Fprintln(cmd.OutOrStdout(), sumsLine(&end.Sums))
 		}
 		return err
 	}}
 	q.Add(c)
 	f.Add(c)
+	output.AddForms(c)
 	return c
+}
+
+// sumsLine describes the sums of a list.
+func sumsLine(s *wire.Sums) string {
+	line := fmt.Sprintf("total: %s, %s, %s", output.Plural(s.Transfers, "transfer"), output.Plural(s.Files, "file"), transfer.FormatBytes(s.Bytes))
+	if s.Failed > 0 {
+		line += fmt.Sprintf("; not successful: %s", output.Plural(s.Failed, "transfer"))
+	}
+	if s.FilesFailed > 0 {
+		line += fmt.Sprintf("; failed: %s", output.Plural(s.FilesFailed, "file"))
+	}
+	return line
 }
 
 // cells returns a transfer's line of a table.
@@ -69,8 +102,9 @@ func cells(p *transfer.Progress) []string {
 	if submitted.IsZero() {
 		submitted = p.ID.Time()
 	}
-	return []string{p.ID.String(), string(p.State), string(p.Source), string(p.Destination), fmt.Sprint(p.Files),
-		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(follow.BytesSoFar(p)), output.Stamp(submitted), p.Job, reason}
+	from, to := output.Ends(p)
+	return []string{p.ID.String(), string(p.State), from, to, fmt.Sprint(p.Files),
+		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(p.BytesSoFar()), output.Stamp(submitted), p.Job, reason}
 }
 
 func newTransferShow() *cobra.Command {
@@ -135,7 +169,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		{"originator", output.Printable(p.Originator)}, {"signed", signedText(&r, identities)}, {"job", output.Printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
 		{"submitted", output.Stamp(p.Submitted)}, {"started", output.Stamp(p.Started)}, {"ended", output.Stamp(p.Ended)},
 		{"files", fmt.Sprintf("%d arrived, %d failed, %d skipped, %d directories made", p.Files, p.FilesFailed, p.FilesSkipped, p.Dirs)},
-		{"bytes", transfer.FormatBytes(follow.BytesSoFar(p))}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
+		{"bytes", bytesText(p)}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
 		{"compression, on the wire", output.Or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
 		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", output.SettingsText(p.Settings)}, {"run-ahead", aheadText(p)},
 		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
@@ -162,6 +196,15 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 	for _, f := range p.Failures {
 		fmt.Fprintf(out, "failed  %s\n", output.Failure(&f))
 	}
+}
+
+// bytesText describes the bytes of a transfer; with the part of all of them while it has not ended.
+func bytesText(p *transfer.Progress) string {
+	text := transfer.FormatBytes(p.BytesSoFar())
+	if !p.State.Final() && p.Walked && p.BytesTotal > 0 {
+		text += fmt.Sprintf(" of %s, %.0f%%", transfer.FormatBytes(p.BytesTotal), 100*float64(p.BytesSoFar())/float64(p.BytesTotal))
+	}
+	return text
 }
 
 // signedText describes the identity that has signed the request of a transfer.
@@ -194,7 +237,7 @@ func togetherText(p *transfer.Progress) string {
 
 // showItems writes the files of a transfer, as far as they are decided.
 func showItems(out io.Writer, r client.Recorded) {
-	rows := [][]string{{"TIME", "RESULT", "SIZE", "DIGEST", "FILE"}}
+	rows := [][]string{{"TIME", "RESULT", "SIZE", "DIGEST", "FILE", "REASON"}}
 	for _, f := range view.FoundAll(r.Items) {
 		rows = append(rows, itemRow(&f))
 	}
@@ -208,9 +251,9 @@ func showItems(out io.Writer, r client.Recorded) {
 // itemRow returns the cells of an item in the output of `ferry transfer show`.
 func itemRow(f *view.Found) []string {
 	if !f.Arrived {
-		return []string{output.Stamp(f.Time), output.Ended(f.Item), transfer.FormatBytes(f.Item.Size), "-", output.Failure(f.Item)}
+		return []string{output.Stamp(f.Time), output.Ended(f.Item), transfer.FormatBytes(f.Item.Size), "-", cmp.Or(f.Item.Path, f.Item.Source).String(), output.Failure(f.Item)}
 	}
-	return []string{output.Stamp(f.Time), "arrived", transfer.FormatBytes(f.Item.Size), output.Or(f.Item.Digest, "-"), f.Item.Path.String()}
+	return []string{output.Stamp(f.Time), "arrived", transfer.FormatBytes(f.Item.Size), output.Or(f.Item.Digest, "-"), f.Item.Path.String(), ""}
 }
 
 // namesOf returns the sources of a request, as far as a line has room for them.
@@ -256,8 +299,10 @@ func newTransferWatch() *cobra.Command {
 				return err
 			}
 			v := follow.NewView(cmd, q.JSON, false)
+			id := p.ID.String()
 			if p, err = net.Watch(ctx, client.Transfer{Source: p.Source, ID: p.ID, Hash: p.Request}, v.Show, func(err error) { v.Notice("%v", err) }); err != nil {
-				return err
+				v.Clear()
+				return follow.WatchEnded(ctx, cmd, "transfer", id, err)
 			}
 			return v.Finish(p)
 		}}

@@ -27,6 +27,21 @@ func OneArg(what string) cobra.PositionalArgs {
 	}
 }
 
+// IDs accepts one or more IDs of transfers, jobs or calls, or the ends of such.
+func IDs(noun string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return OneID(noun)(cmd, args)
+		}
+		for _, a := range args {
+			if err := transfer.CheckIDSuffix(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // OneID accepts exactly one ID of a transfer, a job or a call, or the end of one.
 func OneID(noun string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -45,7 +45,7 @@ const (
 // Forms returns an example of each form, by its name in the schema. Objects that are their own form are among them.
 func Forms() map[string]any {
 	return map[string]any{
-		"agent": wire.AgentStatus{}, "agent_changed": AgentLine{}, "agent_ping": PingLine{},
+		"agent": wire.AgentStatus{}, "agent_changed": AgentLine{}, "agent_ping": PingLine{}, "agent_entry": EntryLine{},
 		"audit_record": audit.Record{}, "audit_item": Found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{},
 		"audit_checked": Checked{}, "audit_accepted": Accepted{},
 		"call":      CallLine{},

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,4 +213,24 @@ func FuzzDecodeSidecar(f *testing.F) {
 			t.Fatalf("%s comes back as %v, %v", line, again, err)
 		}
 	})
+}
+
+// Attributes for the place of a data set on disk are taken out of a text; the rest stays as it was.
+func TestWithoutAllocation(t *testing.T) {
+	for text, want := range map[string]struct {
+		rest  string
+		names []string
+	}{
+		"RECFM(F,B),LRECL(80)":                                {"RECFM(F,B),LRECL(80)", nil},
+		"RECFM(F,B);LRECL(80);SPACE(500,100);CYL":             {"RECFM(F,B);LRECL(80)", []string{"SPACE", "CYL"}},
+		"space(1,(2,3)),trk,RECFM(VB),LRECL(255)":             {"RECFM(VB),LRECL(255)", []string{"SPACE", "TRK"}},
+		"//'HLQ.SPACE(CYL)',RECFM(FB), TRK ,LRECL(80),DIR(5)": {"//'HLQ.SPACE(CYL)',RECFM(FB),LRECL(80)", []string{"TRK", "DIR"}},
+		"HLQ.CYL;CYL": {"HLQ.CYL", []string{"CYL"}},
+		"":            {"", nil},
+		"SPACE(":      {"", []string{"SPACE"}},
+	} {
+		if rest, names := WithoutAllocation(text); rest != want.rest || !slices.Equal(names, want.names) {
+			t.Errorf("%q is %q without %q", text, rest, names)
+		}
+	}
 }

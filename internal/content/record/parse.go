@@ -11,7 +11,40 @@ import (
 const maxAttributes = 256
 
 // allocation lists attributes of MQ MFT for the place of a data set on its disks (options of BPXWDYN).
-const allocation = " ALCUNIT AVGREC BLOCK CYL CYLINDERS DATACLAS DIR DSNTYPE DSORG EXPDT LABEL LIKE MAXVOL MGMTCLAS PRIMARY RELEASE RETPD SECONDARY SPACE STORCLAS TRACKS UNIT VOL "
+const allocation = " ALCUNIT AVGREC BLOCK CYL CYLINDERS DATACLAS DIR DSNTYPE DSORG EXPDT LABEL LIKE MAXVOL MGMTCLAS PRIMARY RELEASE RETPD SECONDARY SPACE STORCLAS TRACKS TRK UNIT VOL "
+
+// WithoutAllocation returns the text of a data set, or of attributes, without the attributes for the place on its disks,
+// and the names of these. Some have no value: CYL, TRK.
+func WithoutAllocation(s string) (rest string, names []string) {
+	depth, quoted, from := 0, false, 0
+	for n := 0; n <= len(s); n++ {
+		if n < len(s) {
+			switch c := s[n]; {
+			case c == '\'':
+				quoted = !quoted
+				continue
+			case quoted:
+				continue
+			case c == '(':
+				depth++
+				continue
+			case c == ')':
+				depth--
+				continue
+			case c != ',' && c != ';' || depth > 0:
+				continue
+			}
+		}
+		word, _, _ := strings.Cut(strings.Trim(s[from:n], ",; \t"), "(")
+		if word = strings.ToUpper(strings.TrimSpace(word)); word != "" && strings.Contains(allocation, " "+word+" ") {
+			names = append(names, word)
+		} else {
+			rest += s[from:n]
+		}
+		from = n
+	}
+	return strings.TrimLeft(rest, ",;"), names
+}
 
 // ParseAttributes parses RECFM(FB),LRECL(80),BLKSIZE(0). Order and case do not matter. Commas, semicolons or blanks
 // separate the attributes, and a pair of brackets may enclose them all. RECFM(F,B) is RECFM(FB). Without BLKSIZE it is

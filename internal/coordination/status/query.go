@@ -2,6 +2,7 @@ package status
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"ferry/internal/audit"
@@ -49,6 +50,35 @@ func Of(p *transfer.Progress, principal string) bool {
 	return principal == p.Principal || principal == p.Source.Token() || principal == p.Destination.Token()
 }
 
+// Sums returns the sums of all transfers that pass a query's filter, on all pages.
+func (p *Picture) Sums(q Query) (sums wire.Sums) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var last transfer.ID
+	for _, e := range p.sorted() {
+		if e.ID == last {
+			continue
+		}
+		last = e.ID
+		if matches(q.Filter, e) && (q.Whose == "" || Of(&e.Progress, q.Whose)) {
+			sums.Add(&e.Progress)
+		}
+	}
+	return sums
+}
+
+// byUser reports whether a transfer was submitted by a user. Without identities only the originator is known.
+func byUser(user string, e *entry) bool {
+	name := e.Principal
+	if p, err := transfer.ParsePath(name); err == nil {
+		name = string(p)
+	}
+	if name == "" {
+		name, _, _ = strings.Cut(e.Originator, "@")
+	}
+	return audit.Like(user, name)
+}
+
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
@@ -69,6 +99,9 @@ func matches(f *wire.Filter, e *entry) bool {
 	}
 
 	began := e.Submitted
+	if f.User != "" && !byUser(f.User, e) {
+		return false
+	}
 	if began.IsZero() {
 		began = e.ID.Time()
 	}
@@ -76,6 +109,7 @@ func matches(f *wire.Filter, e *entry) bool {
 	switch {
 	case len(f.States) > 0 && !slices.Contains(f.States, e.State),
 		f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
+		f.From != "" && e.Source != f.From, f.To != "" && e.Destination != f.To,
 		f.Job != "" && !audit.Like(f.Job, e.Job),
 		f.Failed && e.State != transfer.Failed && e.FilesFailed == 0,
 		!f.Since.IsZero() && e.State.Final() && later(e.Ended, began).Before(f.Since),

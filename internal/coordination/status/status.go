@@ -30,6 +30,7 @@ type Picture struct {
 
 	mu        sync.Mutex
 	agents    map[transfer.AgentName]*seen
+	removed   map[transfer.AgentName]time.Time // when each was removed, MaxAgents at most
 	transfers map[key]*entry
 	count     uint64 // entries ever made
 	bytes     int    // of all entries
@@ -64,7 +65,7 @@ type entry struct {
 
 // New makes an empty picture that begins to listen now.
 func New(c clock.Clock) *Picture {
-	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, transfers: map[key]*entry{}}
+	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}}
 }
 
 // Know adds an agent that is known by name only. It reports whether it is new.
@@ -107,11 +108,14 @@ func (p *Picture) Away(name transfer.AgentName) error {
 	return nil
 }
 
-// Remove takes an agent out of the picture.
-func (p *Picture) Remove(name transfer.AgentName) {
+// Remove takes an agent out of the picture, and keeps the time.
+func (p *Picture) Remove(name transfer.AgentName, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.agents, name)
+	if len(p.removed) < MaxAgents {
+		p.removed[name] = at
+	}
 }
 
 // room makes room for one more agent: it drops the agent that has been silent for longest, if it is away.
@@ -153,7 +157,7 @@ func (p *Picture) Known(name transfer.AgentName) wire.Known {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := 2*wire.BeatEvery - p.clock.Now().Sub(p.since)
-	return wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0)}
+	return wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0), Removed: p.removed[name]}
 }
 
 // Agents lists the agents by name. Their state follows from the age of the last message.
@@ -356,8 +360,11 @@ func (p *Picture) Record(r *audit.Record) bool {
 		return true
 	case r.Source != "" && r.Source != r.Agent:
 		return false
-	case r.Event == audit.Refused: // the transfer may be unknown, and is as it was
-		return true
+	case r.Event == audit.Refused:
+		if r.Destination != "" {
+			p.refused(r)
+		}
+		return true // of a command: the transfer may be unknown, and is as it was
 	case r.Event == audit.Changed, r.Program != nil && r.Program.At == transfer.ManagedCall: // it is of a call, and of no transfer
 		return true
 	}
@@ -389,6 +396,24 @@ func (p *Picture) Record(r *audit.Record) bool {
 	p.fold(&e.Progress, r)
 	p.weigh(e)
 	return true
+}
+
+// refused takes the record of a request that its agent has refused. A transfer that the agent has accepted stays as it is.
+func (p *Picture) refused(r *audit.Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.transfers[key{r.Transfer, r.Agent}]
+	if e != nil && !e.said {
+		return
+	}
+	if e == nil {
+		e = p.add(&transfer.Progress{ID: r.Transfer, Source: r.Agent, Destination: r.Destination, Job: r.Job, Principal: r.Principal, Submitted: r.Transfer.Time()})
+		if r.Originator != nil {
+			e.Originator = r.Originator.String()
+		}
+	}
+	e.said, e.State, e.Code, e.Reason, e.Ended = true, transfer.Failed, r.Code, r.Error, r.Time
+	p.weigh(e)
 }
 
 // fold takes a record of the transfer's source into its picture.
@@ -511,12 +536,32 @@ func (p *Picture) Transfer(suffix, whose string) (*transfer.Progress, error) {
 // figures are the last ones.
 func (p *Picture) shown(g *transfer.Progress) transfer.Progress {
 	c := *g
-	s := p.agents[g.Source]
-	if c.State.Final() || c.State == transfer.Parked || c.State == transfer.Queued || s == nil || s.at.IsZero() ||
-		s.beat.Status == wire.AgentStopped || p.clock.Now().Sub(s.at) <= wire.UnreachableAfter {
+	if c.State.Final() || c.State == transfer.Parked || c.State == transfer.Queued {
 		return c
 	}
-	c.Reason = transfer.Errorf(transfer.KindUnreachable, "%s has not been heard of since %s; this is where the transfer stood then",
-		g.Source, s.at.UTC().Format(time.RFC3339)).WithHint("it goes on when the agent is there")
+	if since, silent := p.silent(g.Source); silent {
+		c.Reason = transfer.Errorf(transfer.KindUnreachable, "%s has not been heard of since %s; this is where the transfer stood then", g.Source, since).
+			WithHint("it goes on when the agent is there")
+		return c
+	}
+	if since, silent := p.silent(g.Destination); silent && (c.Reason == nil || c.State != transfer.Waiting) && c.State != transfer.Settling {
+		c.State = transfer.Waiting
+		c.Reason = transfer.Errorf(transfer.KindUnreachable, "it waits for agent %s, which has not been heard of since %s", g.Destination, since).
+			WithHint("it goes on when the agent is there")
+	}
 	return c
+}
+
+// silent reports whether an agent of the picture neither sends heartbeats nor was stopped, and since when. An agent that
+// was not heard in this run counts only after the time of its heartbeats.
+func (p *Picture) silent(name transfer.AgentName) (since string, is bool) {
+	s := p.agents[name]
+	now := p.clock.Now()
+	switch {
+	case s == nil || s.beat.Status == wire.AgentStopped:
+		return "", false
+	case s.at.IsZero():
+		return "coordination started", now.Sub(p.since) > wire.UnreachableAfter
+	}
+	return s.at.UTC().Format(time.RFC3339), now.Sub(s.at) > wire.UnreachableAfter
 }

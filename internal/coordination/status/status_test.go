@@ -478,3 +478,66 @@ func BenchmarkTransfers(b *testing.B) {
 		}
 	}
 }
+
+// A request that its agent has refused is listed as failed after a restart, too. The agent's acceptance of it replaces that.
+func TestRefusedRequestIsListed(t *testing.T) {
+	p := status.New(clock.System)
+	denied := transfer.Errorf(transfer.KindDenied, "bob does not have the authority source")
+	r := &audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Transfer: id(3), Event: audit.Refused, Destination: "BETA", Principal: "bob", Code: 53, Error: denied}
+	p.Record(r)
+	all, _ := p.Transfers(status.Query{Limit: 10})
+	if len(all) != 1 || all[0].State != transfer.Failed || all[0].Code != 53 || all[0].Destination != "BETA" || all[0].Reason == nil {
+		t.Fatalf("%+v", all)
+	}
+	p.Record(&audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Transfer: id(3), Event: audit.Accepted, Destination: "BETA"})
+	p.Record(r)
+	if all, _ := p.Transfers(status.Query{Limit: 10}); len(all) != 1 || all[0].State != transfer.Accepted {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A transfer to an agent that is silent waits for it, also if the agent was not heard since coordination started.
+func TestTransferToASilentAgentWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		p.Know("BETA")
+		p.Progress(&transfer.Progress{ID: id(3), Source: "ALPHA", Destination: "BETA", State: transfer.Running})
+		beat := func() {
+			if _, err := p.Beat(&wire.Beat{Agent: "ALPHA", Status: wire.AgentReady}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		beat()
+		if all, _ := p.Transfers(status.Query{Limit: 1}); all[0].State != transfer.Running {
+			t.Errorf("before heartbeats could have come: %+v", all)
+		}
+		wait(2 * wire.UnreachableAfter)
+		beat()
+		all, _ := p.Transfers(status.Query{Limit: 1})
+		if all[0].State != transfer.Waiting || all[0].Reason == nil || !strings.Contains(all[0].Reason.Text, "it waits for agent BETA") {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// Sums are of all transfers that pass the filter, on each page, with the bytes of running ones.
+func TestSums(t *testing.T) {
+	p := status.New(clock.System)
+	p.Progress(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", State: transfer.Successful, Principal: "bob", Counts: transfer.Counts{Files: 2, Bytes: 10}})
+	p.Progress(&transfer.Progress{ID: id(2), Source: "ALPHA", Destination: "BETA", State: transfer.Running, Principal: "bob", Traffic: transfer.Traffic{BytesSent: 7}})
+	p.Progress(&transfer.Progress{ID: id(3), Source: "BETA", Destination: "ALPHA", State: transfer.Failed, Principal: "ann", Counts: transfer.Counts{FilesFailed: 3}})
+	for _, c := range []struct {
+		f    wire.Filter
+		want wire.Sums
+	}{
+		{wire.Filter{}, wire.Sums{Transfers: 3, Failed: 1, Files: 2, FilesFailed: 3, Bytes: 17}},
+		{wire.Filter{From: "ALPHA", To: "BETA"}, wire.Sums{Transfers: 2, Files: 2, Bytes: 17}},
+		{wire.Filter{To: "ALPHA"}, wire.Sums{Transfers: 1, Failed: 1, FilesFailed: 3}},
+		{wire.Filter{User: "b*"}, wire.Sums{Transfers: 2, Files: 2, Bytes: 17}},
+		{wire.Filter{User: "nemo"}, wire.Sums{}},
+	} {
+		if got := p.Sums(status.Query{Limit: 1, Filter: &c.f}); got != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.f, got, c.want)
+		}
+	}
+}

@@ -87,6 +87,13 @@ func TestTransfers(t *testing.T) {
 		"-tr file!=exist,x,y -tl -df b a": func(d *mftxml.Transfer) {
 			d.Trigger = &mftxml.Trigger{Log: true, Conditions: []mftxml.TriggerCondition{{Comparison: "!=", Value: "exist", Files: []transfer.Path{"x", "y"}}}}
 		},
+		"-tr file=exist,x -tl yes -df b a": func(d *mftxml.Transfer) {
+			d.Trigger = &mftxml.Trigger{Log: true, Conditions: []mftxml.TriggerCondition{{Comparison: "=", Value: "exist", Files: []transfer.Path{"x"}}}}
+		},
+		"-tl NO -tr file=exist,x -df b a": func(d *mftxml.Transfer) {
+			d.Trigger = &mftxml.Trigger{Conditions: []mftxml.TriggerCondition{{Comparison: "=", Value: "exist", Files: []transfer.Path{"x"}}}}
+		},
+		"-md k=v -md x=y,z= -df b a": func(d *mftxml.Transfer) { d.Set.Meta = map[string]string{"k": "v", "x": "y", "z": ""} },
 		"-tr filesize>=20KB,x -df b a": func(d *mftxml.Transfer) {
 			d.Trigger = &mftxml.Trigger{Conditions: []mftxml.TriggerCondition{{Size: true, Comparison: ">=", Value: "20", Units: "kb", Files: []transfer.Path{"x"}}}}
 		},
@@ -105,6 +112,10 @@ func TestTransfers(t *testing.T) {
 		"-t text -dtr -dfa RECFM(F,B);LRECL(80) -ds HLQ.X a": func(d *mftxml.Transfer) {
 			d.Set.Items[0].Mode = "text"
 			d.Set.Items[0].Dest = mftxml.Dest{Type: "dataset", Exist: "error", Long: "truncate", File: mftxml.File{Path: "//'HLQ.X',RECFM(F,B);LRECL(80)"}}
+		},
+		"-t text -ds HLQ.X;RECFM(VB);CYL -dfa LRECL(255),SPACE(1,2) a": func(d *mftxml.Transfer) {
+			d.Set.Items[0].Mode = "text"
+			d.Set.Items[0].Dest = mftxml.Dest{Type: "dataset", Exist: "error", File: mftxml.File{Path: "//'HLQ.X';RECFM(VB),LRECL(255)"}}
 		},
 		"-qs 1K -qmp true -dqp qdef -dq Q1@QM2 a": func(d *mftxml.Transfer) {
 			d.Set.Items[0].Dest = mftxml.Dest{Type: "queue", Exist: "error", Queue: &mftxml.Queue{Name: "Q1@QM2", Attributes: map[string]string{"persistent": "qdef", "setMqProps": "true", "delimiter": "1K", "delimiterType": "size"}}}
@@ -135,6 +146,79 @@ func TestTransfers(t *testing.T) {
 	}
 }
 
+// A definition file of -td is a list of items, or a request: its agents and all around its items count unless an option
+// says otherwise.
+func TestDefinitionFiles(t *testing.T) {
+	item := mftxml.Item{Mode: "binary", Checksum: "md5", Source: mftxml.Source{File: mftxml.File{Path: "a"}}, Dest: mftxml.Dest{Type: "file", Exist: "error", File: mftxml.File{Path: "b"}}}
+	whole := func() *mftxml.Document {
+		return &mftxml.Document{ID: transfer.ID{7}, Transfer: &mftxml.Transfer{Source: "SRC", Destination: "DST", Job: "j", Reply: "Q", Set: mftxml.Set{Priority: 3, Recovery: 5, Meta: map[string]string{"k": "v"}, Items: []mftxml.Item{item},
+			Programs: mftxml.Programs{PreSource: &mftxml.Command{Name: "a.sh", Type: "executable"}}}}}
+	}
+	for line, change := range map[string]func(*mftxml.Transfer){
+		"-td x":           func(*mftxml.Transfer) {},
+		"-td x -sa other": func(d *mftxml.Transfer) { d.Source = "OTHER" },
+		"-td x -da other -pr 4 -rt -1 -jn n -md x=y -presrc b.sh": func(d *mftxml.Transfer) {
+			d.Destination, d.Job, d.Set.Priority, d.Set.Recovery, d.Set.Meta = "OTHER", "n", 4, -1, map[string]string{"x": "y"}
+			d.Set.Programs.PreSource = &mftxml.Command{Name: "b.sh", Type: "executable"}
+		},
+	} {
+		c, err := read(t, "fteCreateTransfer "+line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := whole()
+		want.Transfer.Reply = ""
+		change(want.Transfer)
+		d, err := c.Transfer(whole())
+		if err != nil || !reflect.DeepEqual(d, want) {
+			t.Errorf("%s is\n%+v, not\n%+v: %v", line, d.Transfer, want.Transfer, err)
+		}
+	}
+	c, err := read(t, "fteCreateTransfer -td x -sa alpha -da beta")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &mftxml.Transfer{Source: "ALPHA", Destination: "BETA", Set: mftxml.Set{Recovery: -1, Items: []mftxml.Item{item}}}
+	if d, err := c.Transfer(&mftxml.Document{Items: []mftxml.Item{item}}); err != nil || !reflect.DeepEqual(d.Transfer, want) {
+		t.Errorf("items are %+v: %v", d.Transfer, err)
+	}
+}
+
+// Attributes for the place of a data set on disk are reported.
+func TestNoticesOfDataSets(t *testing.T) {
+	c, err := read(t, ends+"-ds HLQ.X;CYL -dfa RECFM(F,B),LRECL(80),SPACE(1,2) a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(c.Notices(), "\n")
+	if !strings.Contains(all, "CYL of -ds has no effect") || !strings.Contains(all, "SPACE of -dfa has no effect") || strings.Contains(all, "RECFM") {
+		t.Errorf("the notices are %s", all)
+	}
+}
+
+// Commands that need nothing take any arguments. Each has a sentence, and the options of traces are reported.
+func TestNeedlessCommands(t *testing.T) {
+	for _, name := range strings.Fields("fteSetupCoordination fteSetupCommands fteDeleteAgent fteCleanAgent fteObfuscate fteModifyAgent fteCreateLogger fteStartLogger fteStopLogger fteShowLoggerDetails " +
+		"fteRAS fteSetAgentTraceLevel fteSetAgentLogLevel fteMigrateAgent fteChangeDefaultConfigurationOptions fteBatch") {
+		c, err := read(t, name+" -all AGENT -f -x y -x z")
+		if err != nil || c.Needless == "" || c.Lacks() != nil || strings.HasSuffix(c.Needless, ".") {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+		if c, err := read(t, name+" -h"); err != nil || !c.Has("h") {
+			t.Errorf("%s -h: %v", name, err)
+		}
+	}
+	c, err := read(t, "fteListAgents -trace all -tracePath /tmp -credentialsFile c.xml")
+	if err != nil || len(c.Notices()) != 3 {
+		t.Errorf("%q, %v", c.Notices(), err)
+	}
+	for code, want := range map[int]int{transfer.CodeUsage: 1, 40: 40, 0: 0} {
+		if got := CodeOf(code); got != want {
+			t.Errorf("%d becomes %d", code, got)
+		}
+	}
+}
+
 func TestUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"fteCreateTransfer -sa A -da BETA -df b a": `agent name "A" is not valid`,
@@ -157,6 +241,8 @@ func TestUsage(t *testing.T) {
 		ends + "-df b -ss 21:00 -oi days -oc 3 -es 2030-01-01T00:00 a": "-oc and -es do not go together",
 		ends + "-df b -ss 21:00 -oi eons a":                            "-oi eons is unknown",
 		ends + "-df b -tl a":                                           "-tl belongs to -tr",
+		ends + "-df b -tl maybe":                                       "-tl belongs to -tr",
+		ends + "-df b -md a=1 -md a=2 a":                               "is malformed",
 		ends + "-df b -tr file=exist a":                                "names no file",
 		ends + "-df b -tr file=gone,x a":                               `-tr "file=gone" is unknown`,
 		ends + "-df b -tr filesize>=xMB,x a":                           "is unknown",
@@ -181,10 +267,17 @@ func TestUsage(t *testing.T) {
 
 	c, err := read(t, ends+"-r -td x")
 	if err == nil {
-		_, err = c.Transfer([]mftxml.Item{{}})
+		_, err = c.Transfer(&mftxml.Document{Items: []mftxml.Item{{}}})
 	}
 	if err == nil || !strings.Contains(err.Error(), "-r does not go with -td") {
 		t.Errorf("-r with -td: %v", err)
+	}
+	c, err = read(t, ends+"-td x")
+	if err == nil {
+		_, err = c.Transfer(&mftxml.Document{Cancel: &mftxml.Cancel{}})
+	}
+	if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "-td is no definition") {
+		t.Errorf("-td of a cancel: %v", err)
 	}
 	c, err = read(t, ends+"-srdb x0A -df b a")
 	if err == nil {
@@ -192,6 +285,39 @@ func TestUsage(t *testing.T) {
 	}
 	if transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), "-srdb") {
 		t.Errorf("-srdb: %v", err)
+	}
+}
+
+// In the style of MQ MFT, messages have its identifiers and the words that scripts look for.
+func TestMessagesOfScripts(t *testing.T) {
+	for got, want := range map[string]string{
+		Answered.In(StyleBFG, "ALPHA", 0.059, "READY"):   "BFGCL0213I: agent ALPHA responded to ping in 0.059 seconds.",
+		Pinging.In(StyleBFG, "ALPHA"):                    "BFGCL0212I: ",
+		Issued.In(StyleBFG, "414d"):                      "BFGCL0035I: The transfer request is issued. The request ID is: 414d",
+		Taken.In(StyleBFG, "ALPHA"):                      "BFGCL0182I: The request is now waiting to be processed by the agent.",
+		Cancelled.In(StyleBFG, "1", "cancelled"):         "BFGCL0137I: The request to cancel is issued.\nBFGCL0196I: The transfer 1 was successfully cancelled",
+		Monitored.In(StyleBFG, "M", "created", "ALPHA"):  "BFGCL0251I: ",
+		Ended.In(StyleBFG, "1", "successful", 1, 2):      "BFGRP0032I: ",
+		string(EndedIn(StyleBFG, transfer.Partial)):      "BFGRP0033I: ",
+		string(EndedIn(StyleBFG, transfer.Failed)):       "BFGRP0034I: ",
+		string(EndedIn(StyleFerry, transfer.Failed)):     string(EndedBad),
+		Answered.In(StyleFerry, "ALPHA", 0.059, "READY"): "FERRY0008I: ",
+		Stopped.In(StyleBFG, "ALPHA"):                    "FERRY0014I: ", // no identifier is known for it
+	} {
+		if !strings.HasPrefix(got, want) || strings.Contains(got, "%!") {
+			t.Errorf("%q does not begin with %q", got, want)
+		}
+	}
+	if head := Head(StyleBFG, "1.2.3"); strings.Count(head, "\n") != 2 || strings.Contains(head, "Copyright") || Head(StyleFerry, "1.2.3") != "" {
+		t.Errorf("the head is %q", head)
+	}
+	for _, s := range transfer.States() {
+		if name := StateOf(s); !s.Final() && !strings.HasSuffix(name, "Transfer") && name != "WaitingForDestinationCapacity" {
+			t.Errorf("%s is %s", s, name)
+		}
+	}
+	if CheckStyle("ibm") == nil || CheckStyle(StyleBFG) != nil {
+		t.Error("styles are not checked")
 	}
 }
 

@@ -28,6 +28,9 @@ const (
 	Monitored   Message = "FERRY0019I: The monitor %s is %s at agent %s."
 	Kept        Message = "FERRY0020I: The template %s is kept by agent %s."
 	Unkept      Message = "FERRY0021I: The template %s is removed from agent %s."
+	Needless    Message = "FERRY0023I: %s has nothing to do here: %s."
+	Runs        Message = "FERRY0024I: Agent %s runs already."
+	Credentials Message = "FERRY0025I: Identities of the network take the place of a credentials file."
 	None        Message = "FERRY0022W: Nothing is called %s."
 	Pinging     Message = "FERRY0015I: Asking agent %s whether it is there."
 )

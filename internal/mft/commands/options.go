@@ -2,9 +2,11 @@ package commands
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
+	"ferry/internal/content/record"
 	"ferry/internal/transfer"
 )
 
@@ -15,12 +17,14 @@ const (
 	flag   kind = iota
 	value       // the next argument
 	number      // the next argument, if it is a number
+	truth       // the next argument, if it is yes or no
 )
 
 // An Option is an option of a command.
 type Option struct {
 	Name string
 	kind kind
+	many bool // it may be repeated, and a comma separates its values
 	idle bool // it has no effect in Ferry; Notices reports it
 	late bool // not built yet
 }
@@ -32,6 +36,9 @@ type Command struct {
 	least   int    // arguments
 	most    int    // -1: any number
 	args    string // description of the arguments
+
+	// Needless is the reason why Ferry needs nothing of the command, as a sentence. Then it takes any arguments.
+	Needless string
 }
 
 func flags(names ...string) (all []Option) {
@@ -73,17 +80,17 @@ func join(lists ...[]Option) (all []Option) {
 
 // common returns the options that every command has.
 func common() []Option {
-	return join(idle("p", "mquserid", "mqpassword"), []Option{{Name: "nolpw", idle: true}}, flags("h", "v"))
+	return join(idle("p", "mquserid", "mqpassword", "trace", "tracePath", "credentialsFile"), []Option{{Name: "nolpw", idle: true}}, flags("h", "v"))
 }
 
 // Commands returns all commands.
 func Commands() []Command {
 	waits := []Option{{Name: "w", kind: number}}
-	sends := join(values("sa", "sm", "da", "dm", "td", "ss", "tb", "oi", "of", "oc", "es", "tr", "jn", "md", "cs", "pr", "sce", "dce", "dle", "qmp", "presrc", "predst", "postsrc", "postdst",
+	sends := join(values("sa", "sm", "da", "dm", "td", "ss", "tb", "oi", "of", "oc", "es", "tr", "jn", "cs", "pr", "sce", "dce", "dle", "qmp", "presrc", "predst", "postsrc", "postdst",
 		"df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "sqwt", "sqdb", "sqdt", "sqdp", "rt"),
-		flags("tl", "dtr", "qi", "r", "sq", "sqgi", "skeep"), late(value, "srdb", "srdp"))
+		[]Option{{Name: "md", kind: value, many: true}, {Name: "tl", kind: truth}}, flags("dtr", "qi", "r", "sq", "sqgi", "skeep"), late(value, "srdb", "srdp"))
 	ofMonitor := join(common(), values("ma", "mn"), idle("mm"))
-	return []Command{
+	return append(needless(), []Command{
 		{Name: "fteCreateTransfer", most: -1, args: "source", Options: join(common(), waits, values("gt"), sends)},
 		{Name: "fteCancelTransfer", least: 1, most: 1, args: "transfer ID", Options: join(common(), idle("m"), values("a"))},
 		{Name: "fteListAgents", most: 1, args: "pattern", Options: common()},
@@ -104,7 +111,7 @@ func Commands() []Command {
 		{Name: "fteDeleteTemplates", least: 1, most: -1, args: "template", Options: common()},
 		{Name: "fteListScheduledTransfers", most: 1, args: "pattern", Options: common()},
 		{Name: "fteDeleteScheduledTransfer", least: 1, most: 1, args: "schedule", Options: join(common(), values("agentName"), idle("m"))},
-	}
+	}...)
 }
 
 // Find returns the command with the name of a program, in any directory.
@@ -128,6 +135,12 @@ type Call struct {
 // Read parses the arguments of a command. Its errors are of KindUsage.
 func (c *Command) Read(args []string) (*Call, error) {
 	call := &Call{Command: c, values: map[string]string{}}
+	if c.Needless != "" {
+		if slices.Contains(args, "-h") {
+			call.values["h"] = ""
+		}
+		return call, nil
+	}
 	for n := 0; n < len(args); n++ {
 		a := args[n]
 		if len(a) < 2 || a[0] != '-' {
@@ -138,9 +151,10 @@ func (c *Command) Read(args []string) (*Call, error) {
 		switch {
 		case o == nil:
 			return nil, call.usage("the option %s is unknown", a)
-		case call.Has(o.Name):
+		case call.Has(o.Name) && !o.many:
 			return nil, call.usage("the option %s stands twice", a)
 		}
+		before, again := call.values[o.Name]
 		call.values[o.Name] = ""
 		switch o.kind {
 		case value:
@@ -148,8 +162,11 @@ func (c *Command) Read(args []string) (*Call, error) {
 				return nil, call.usage("the option %s has no value", a)
 			}
 			call.values[o.Name] = args[n]
-		case number:
-			if n+1 < len(args) && isNumber(args[n+1]) {
+			if again {
+				call.values[o.Name] = before + "," + args[n]
+			}
+		case number, truth:
+			if n+1 < len(args) && o.takes(args[n+1]) {
 				n++
 				call.values[o.Name] = args[n]
 			}
@@ -165,6 +182,14 @@ func (c *Command) Read(args []string) (*Call, error) {
 		return nil, call.usage("%q is one argument too many", call.Args[c.most])
 	}
 	return call, nil
+}
+
+// takes reports whether an option with an optional value takes the next argument as its value.
+func (o *Option) takes(next string) bool {
+	if o.kind == truth {
+		return strings.EqualFold(next, "yes") || strings.EqualFold(next, "no")
+	}
+	return isNumber(next)
 }
 
 func isNumber(s string) bool {
@@ -206,6 +231,12 @@ func (c *Call) Notices() (all []string) {
 			all = append(all, "-"+o+" "+c.Get(o)+" has no effect: "+why("m"))
 		}
 	}
+	for _, o := range []string{"ds", "dp", "dfa"} {
+		_, names := record.WithoutAllocation(c.Get(o))
+		for _, name := range names {
+			all = append(all, name+" of -"+o+" has no effect: a data set lies in an ordinary file")
+		}
+	}
 	return all
 }
 
@@ -218,6 +249,10 @@ func why(option string) string {
 		return "agents are found by their names, at any queue manager"
 	case "mquserid", "mqpassword", "nolpw":
 		return "your identity has your user name"
+	case "trace", "tracePath":
+		return "the log of an agent shows its steps with --log-level debug"
+	case "credentialsFile":
+		return "your identity takes the place of passwords"
 	case "mmd":
 		return "Ferry has no exits"
 	}
@@ -227,7 +262,7 @@ func why(option string) string {
 // Result codes of MQ MFT that only commands have.
 const (
 	codeFailed         = 1
-	codeMonitorMissing = 104
+	CodeMonitorMissing = 104
 	codeMonitorThere   = 105
 )
 
@@ -236,13 +271,20 @@ func (c *Command) Code(err error) int {
 	kind := transfer.KindOf(err)
 	switch ofMonitor := strings.Contains(c.Name, "Monitor"); {
 	case ofMonitor && kind == transfer.KindNotFound:
-		return codeMonitorMissing
+		return CodeMonitorMissing
 	case ofMonitor && kind == transfer.KindConflict:
 		return codeMonitorThere
-	case kind.Code() == transfer.CodeUsage:
+	}
+	return CodeOf(kind.Code())
+}
+
+// CodeOf returns the exit code of a command for a result code of Ferry's: a usage error ends with 1, also one that an
+// agent has found.
+func CodeOf(code int) int {
+	if code == transfer.CodeUsage {
 		return codeFailed
 	}
-	return kind.Code()
+	return code
 }
 
 // Lacks returns an error of KindNotBuilt for an option that is not built yet, or nil.
@@ -289,7 +331,12 @@ func (c *Command) Help() string {
 			b.WriteString(" [-" + o.Name + " VALUE]")
 		case number:
 			b.WriteString(" [-" + o.Name + " [SECONDS]]")
+		case truth:
+			b.WriteString(" [-" + o.Name + " [yes|no]]")
 		}
+	}
+	if c.Needless != "" {
+		b.WriteString(" [ANYTHING]")
 	}
 	if c.args != "" {
 		b.WriteString(" " + strings.ToUpper(c.args))

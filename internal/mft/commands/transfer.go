@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/content/record"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
@@ -18,19 +19,67 @@ type request struct {
 	err error
 }
 
-// Transfer returns the document that the options of fteCreateTransfer request. items are those of the definition file
-// of -td, or nil. Errors are of KindUsage.
-func (c *Call) Transfer(items []mftxml.Item) (*mftxml.Document, error) {
+// Transfer returns the document that the options of fteCreateTransfer request. definition is the document of -td, or
+// nil. Errors are of KindUsage.
+func (c *Call) Transfer(definition *mftxml.Document) (*mftxml.Document, error) {
 	r := &request{Call: c}
-	t := &mftxml.Transfer{Source: r.agent("sa"), Destination: r.agent("da"), Job: c.Get("jn"), Schedule: r.schedule(), Trigger: r.trigger()}
-	t.Set = mftxml.Set{Priority: r.number("pr", 0, 0, 9), Recovery: r.number("rt", -1, -1, 1<<31-1), Meta: r.pairs("md"), Items: items}
-	t.Set.Programs = mftxml.Programs{PreSource: r.program("presrc"), PostSource: r.program("postsrc"), PreDest: r.program("predst"), PostDest: r.program("postdst")}
-	if items == nil {
-		t.Set.Items = r.items()
-	} else {
-		r.nothingBeside()
+	if definition != nil {
+		return r.defined(definition)
 	}
+	t := &mftxml.Transfer{Source: r.agent("sa"), Destination: r.agent("da")}
+	t.Set.Recovery = -1
+	r.around(t)
+	t.Set.Items = r.items()
 	return &mftxml.Document{Transfer: t}, r.err
+}
+
+// defined returns the document of a definition file, with the options that are given. A <request> in it names the
+// agents and the parts around the items that no option says.
+func (r *request) defined(d *mftxml.Document) (*mftxml.Document, error) {
+	r.nothingBeside()
+	t := &mftxml.Transfer{}
+	switch {
+	case d.Transfer != nil:
+		*t = *d.Transfer
+		t.Reply = ""
+	case d.Items != nil:
+		t.Set = mftxml.Set{Recovery: -1, Items: d.Items}
+	default:
+		r.bad("the file of -td is no definition: it has neither <transferSpecifications> nor a <request> for a transfer")
+	}
+	if t.Source == "" || r.Has("sa") {
+		t.Source = r.agent("sa")
+	}
+	if t.Destination == "" || r.Has("da") {
+		t.Destination = r.agent("da")
+	}
+	r.around(t)
+	return &mftxml.Document{ID: d.ID, Transfer: t}, r.err
+}
+
+// around sets the parts of a transfer beside its agents and items that options give.
+func (r *request) around(t *mftxml.Transfer) {
+	if r.Has("jn") {
+		t.Job = r.Get("jn")
+	}
+	if s := r.schedule(); s != nil {
+		t.Schedule = s
+	}
+	if one := r.trigger(); one != nil {
+		t.Trigger = one
+	}
+	t.Set.Priority, t.Set.Recovery = r.number("pr", t.Set.Priority, 0, 9), r.number("rt", t.Set.Recovery, -1, 1<<31-1)
+	if meta := r.pairs("md"); meta != nil {
+		t.Set.Meta = meta
+	}
+	for _, p := range []struct {
+		option string
+		to     **mftxml.Command
+	}{{"presrc", &t.Set.Programs.PreSource}, {"postsrc", &t.Set.Programs.PostSource}, {"predst", &t.Set.Programs.PreDest}, {"postdst", &t.Set.Programs.PostDest}} {
+		if c := r.program(p.option); c != nil {
+			*p.to = c
+		}
+	}
 }
 
 func (r *request) bad(format string, args ...any) {
@@ -55,6 +104,9 @@ func (r *request) agent(option string) transfer.AgentName {
 	if r.Get(option) == "" {
 		r.bad("-%s AGENT is missing", option)
 		return ""
+	}
+	if name := r.Get(option); strings.Contains(name, "${") && r.Has("gt") {
+		return transfer.AgentName(name) // of the task of a monitor
 	}
 	a, err := r.Agent(r.Get(option))
 	if err != nil && r.err == nil {
@@ -170,7 +222,7 @@ func (r *request) trigger() *mftxml.Trigger {
 	default:
 		r.bad("-tr %q is unknown; it is file=exist, file!=exist or filesize>=SIZE, and files behind a comma", condition)
 	}
-	return &mftxml.Trigger{Log: r.Has("tl"), Conditions: []mftxml.TriggerCondition{c}}
+	return &mftxml.Trigger{Log: r.Has("tl") && !strings.EqualFold(r.Get("tl"), "no"), Conditions: []mftxml.TriggerCondition{c}}
 }
 
 // sizeOf parses filesize>=NUNITS, in lower case.
@@ -330,7 +382,7 @@ func (r *request) dest() (d mftxml.Dest) {
 	case "dd":
 		d.Type, path = "directory", strings.TrimSuffix(path, "/")+"/"
 	case "ds", "dp":
-		d.Type, path = "dataset", dataset(path, r.Get("dfa"))
+		d.Type, path = "dataset", dataset(withoutAllocation(path), withoutAllocation(r.Get("dfa")))
 	case "dq":
 		d.Type, d.Queue = "queue", &mftxml.Queue{Name: path, Attributes: r.toQueue()}
 		return d
@@ -347,15 +399,25 @@ func (r *request) dest() (d mftxml.Dest) {
 	return d
 }
 
-// dataset returns a data set as in a location, with attributes.
+// withoutAllocation returns a data set, or attributes of one, without those that Notices reports.
+func withoutAllocation(text string) string {
+	rest, _ := record.WithoutAllocation(text)
+	return rest
+}
+
+// dataset returns a data set as in a location: its name in quotes, followed by attributes.
 func dataset(name, attributes string) string {
-	if !strings.HasPrefix(strings.TrimPrefix(name, "//"), "'") {
-		name = "//'" + strings.TrimPrefix(name, "//") + "'"
+	if name = strings.TrimPrefix(name, "//"); !strings.HasPrefix(name, "'") {
+		end := strings.IndexAny(name, ",;")
+		if end < 0 {
+			end = len(name)
+		}
+		name = "'" + name[:end] + "'" + name[end:]
 	}
 	if attributes != "" {
 		name += "," + attributes
 	}
-	return name
+	return "//" + name
 }
 
 func (r *request) toQueue() map[string]string {

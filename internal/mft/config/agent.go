@@ -181,6 +181,8 @@ func (r *agentReader) places() {
 	}
 	if p, ok := r.own["enableQueueInputOutput"]; ok && isRoot && r.queues() {
 		r.note(p, Taken, "--sandbox has "+allQueues)
+	} else if ok && !r.queues() && r.agent.Sandbox == nil && !r.bad {
+		r.note(p, Missed, "there is no sandbox, and the agent reads and writes the queues that the rules of the network permit; deny /queue:* there")
 	} else if ok {
 		r.note(p, Needless, ofQueues)
 	}
@@ -315,6 +317,20 @@ func (r *agentReader) rules(p Property, files []policy.Rule) {
 	r.agent.Sandbox = data
 }
 
+// withoutQueues takes the patterns of queues out of a sandbox: the agent has no queues in MQ MFT, even if its sandboxes
+// name some.
+func (r *agentReader) withoutQueues(s *mftxml.Sandbox) {
+	for _, list := range []*[]mftxml.AreaPattern{&s.Read.Include, &s.Read.Exclude, &s.Write.Include, &s.Write.Exclude} {
+		*list = slices.DeleteFunc(slices.Clone(*list), func(p mftxml.AreaPattern) bool {
+			if !ofQueue(p) {
+				return false
+			}
+			r.notes = append(r.notes, Note{File: r.files.Sandboxes, Line: p.Line, What: "queue", Outcome: Needless, Text: "the agent has no queues: enableQueueInputOutput is not true"})
+			return true
+		})
+	}
+}
+
 // userSandboxes makes rules of a UserSandboxes.xml.
 func (r *agentReader) userSandboxes(p Property, home string) (within []string) {
 	if r.files.XML == nil {
@@ -329,6 +345,9 @@ func (r *agentReader) userSandboxes(p Property, home string) (within []string) {
 	r.note(p, Taken, "--sandbox, of UserSandboxes.xml")
 	var files []policy.Rule
 	for n := range sandboxes {
+		if !r.queues() {
+			r.withoutQueues(&sandboxes[n])
+		}
 		rules, dirs, notes := sandboxRules(&sandboxes[n], n+1, home)
 		for _, note := range notes {
 			note.File = r.files.Sandboxes

@@ -153,16 +153,22 @@ func networkKeys() map[string]key {
 	return all
 }
 
-// programs returns the only directory of a commandPath.
+// programs returns the directories of a commandPath as a list of their system.
 func programs(v string) (string, error) {
 	dirs, err := directories(v)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case len(dirs) != 1:
-		return "", transfer.Errorf(transfer.KindUsage, "it has %d directories; --programs has one", len(dirs))
 	}
-	return dirs[0], nil
+	for _, dir := range dirs {
+		if strings.HasPrefix(dir, "!") {
+			return "", transfer.Errorf(transfer.KindUsage, "it denies the directory %s, and --programs only permits", dir[1:])
+		}
+	}
+	separator := ":"
+	if len(dirs) > 0 && windows(dirs[0]) {
+		separator = ";"
+	}
+	return strings.Join(dirs, separator), nil
 }
 
 // directories returns the directories of a list with the separator of their system, cleaned. Each is absolute.

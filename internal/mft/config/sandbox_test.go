@@ -161,7 +161,7 @@ func TestSandboxDecisions(t *testing.T) {
 		`<sandbox user="u" group="g"/>`:                                                "refused: group",
 		`<sandbox user="u"><read/><read/></sandbox>`:                                   "refused: stands twice",
 	} {
-		a, notes := sandboxed(t, "", sandboxes)
+		a, notes := sandboxed(t, "enableQueueInputOutput=true\n", sandboxes)
 		if word, refused := strings.CutPrefix(want, "refused: "); refused {
 			if a != nil || !strings.Contains(problems(notes), word) || !strings.Contains(problems(notes), "the agent is not made") {
 				t.Errorf("%s: %v, %s; want %s", sandboxes, a, problems(notes), word)
@@ -337,7 +337,7 @@ func FuzzSandboxes(f *testing.F) {
 
 // Patterns for queues become rules for their paths, and allow no file and no root.
 func TestSandboxOfQueues(t *testing.T) {
-	a, notes := sandboxed(t, "", `<sandbox user="u"><read><include name="/srv/"/><include name="live.*@QM1" type="queue"/><exclude name="LIVE.SECRET" type="queue"/></read>
+	a, notes := sandboxed(t, "enableQueueInputOutput=true\n", `<sandbox user="u"><read><include name="/srv/"/><include name="live.*@QM1" type="queue"/><exclude name="LIVE.SECRET" type="queue"/></read>
 		<write><include name="**" type="queue"/></write></sandbox>`)
 	if a == nil {
 		t.Fatal(notes)
@@ -354,5 +354,35 @@ func TestSandboxOfQueues(t *testing.T) {
 		if s.Flag == "root" && (len(s.Values) != 1 || s.Values[0] != "/srv") {
 			t.Errorf("the roots are %v", s.Values)
 		}
+	}
+}
+
+// An agent without queues in MQ MFT gets none, even if its sandboxes name some.
+func TestSandboxWithoutQueues(t *testing.T) {
+	for _, more := range []string{"", "enableQueueInputOutput=false\n"} {
+		a, notes := sandboxed(t, more, `<sandbox user="u"><read><include name="/srv/"/><include name="LIVE.*" type="queue"/></read><write><include name="**" type="queue"/><include name="/srv/"/></write></sandbox>`)
+		if a == nil {
+			t.Fatal(notes)
+		}
+		rules := rulesOf(t, a)
+		for _, write := range []bool{false, true} {
+			if decides(t, rules, "u", "/queue:LIVE.A", write) || !decides(t, rules, "u", "/srv/a", write) {
+				t.Errorf("with %q, write %v: a queue is open, or a file is not", more, write)
+			}
+		}
+		said := 0
+		for _, n := range notes {
+			if n.What == "queue" && n.Outcome == Needless && n.Line > 0 {
+				said++
+			}
+		}
+		if said != 2 {
+			t.Errorf("with %q, %d patterns are reported: %+v", more, said, notes)
+		}
+	}
+	// Without a sandbox nothing here keeps the agent from queues, and the import says so.
+	a, notes, err := ReadAgent(Files{Data: []byte("agentName=ALPHA\nenableQueueInputOutput=false\ntransferRoot=/a")})
+	if err != nil || a == nil || !strings.Contains(problems(notes), "deny /queue:*") {
+		t.Errorf("%+v, %s, %v", a, problems(notes), err)
 	}
 }

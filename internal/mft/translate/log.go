@@ -3,9 +3,11 @@ package translate
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"ferry/internal/audit"
 	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -21,7 +23,7 @@ func Logs(r *audit.Record) []mftxml.Log {
 	if r.Role != audit.RoleSource || r.Transfer.IsZero() || r.Agent != r.Source {
 		return nil
 	}
-	l := mftxml.Log{ID: r.Transfer, Time: r.Time, Source: r.Source, Destination: r.Destination, Principal: r.Principal, Job: r.Job, Meta: r.Meta}
+	l := mftxml.Log{ID: r.Transfer, Time: r.Time, Source: mftxml.LogAgent{Name: r.Source}, Destination: mftxml.LogAgent{Name: r.Destination}, Principal: r.Principal, Job: r.Job, Meta: r.Meta}
 	if r.Originator != nil {
 		l.Originator = *r.Originator
 	}
@@ -35,20 +37,41 @@ func Logs(r *audit.Record) []mftxml.Log {
 		if l.Action = mftxml.LogCompleted; r.Event == audit.Cancelled {
 			l.Action = mftxml.LogCancelled
 		}
-		e := &mftxml.LogEnd{Code: r.Code, Text: string(r.State)}
+		e := &mftxml.LogEnd{Code: r.Code, Text: outcome(r.Code) + string(r.State), Retries: r.Resumes}
 		if r.Error != nil {
 			e.Text += ": " + r.Error.Error()
 		} else if r.Reason != "" {
 			e.Text += ": " + r.Reason
 		}
 		if c := r.Counts; c != nil {
-			e.Total, e.Bytes, e.Failures, e.Warnings = int64(c.Items), c.Bytes, c.FilesFailed, c.Warnings
+			l.Total, l.Bytes, e.Failures, e.Warnings = int64(c.Items), c.Bytes, c.FilesFailed, c.Warnings
 		}
 		l.Ended = e
 	default:
 		return nil
 	}
 	return []mftxml.Log{l}
+}
+
+// outcome returns the identifier of MQ MFT's message for a result code of a transfer, where it has one.
+func outcome(code int) string {
+	switch code {
+	case 0:
+		return "BFGRP0032I: "
+	case transfer.CodePartial:
+		return "BFGRP0033I: "
+	case transfer.CodeNothing:
+		return "BFGRP0034I: "
+	}
+	return ""
+}
+
+// failure returns the identifier of MQ MFT's message for the failure of an item.
+func failure(kind transfer.Kind) string {
+	if kind == transfer.KindExists {
+		return "BFGIO0006E: "
+	}
+	return "BFGTR0072E: "
 }
 
 func itemLogs(r *audit.Record, l mftxml.Log) (all []mftxml.Log) {
@@ -66,10 +89,13 @@ func itemLogs(r *audit.Record, l mftxml.Log) (all []mftxml.Log) {
 		if o.Type == transfer.ItemBad {
 			it.Source, it.Dest = cmp.Or(o.Reads(), o.Path), ""
 		}
+		if a, err := disk.ParseVersion(o.Version); err == nil { // of a file of this format
+			it.Modified = time.Unix(0, a.Mtime)
+		}
 		it.Method, it.Checksum, _ = strings.Cut(o.Digest, ":")
 		switch {
 		case o.Failed():
-			it.Code, it.Text = o.Err.Kind.Code(), o.Err.Error()
+			it.Code, it.Text = o.Err.Kind.Code(), failure(o.Err.Kind)+o.Err.Error()
 		case o.Skipped():
 			it.Text = o.Err.Error()
 		}

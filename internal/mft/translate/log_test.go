@@ -50,27 +50,27 @@ func ofTransfer(event audit.Event, fill func(*audit.Record)) *audit.Record {
 
 // A source's records of the start, the items and the end of a transfer give the documents of MQ MFT.
 func TestRecordsInXML(t *testing.T) {
-	head := []string{"sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "originator", "hostName: desk", "userID: ann", "mqmdUserID: ann%40box",
+	head := []string{"sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "originator", "hostName: desk", "userID: ann", "mqmdUserID: ann@box",
 		"metaData key=com.ibm.wmqfte.JobName: nightly", "metaData key=com.ibm.wmqfte.SourceAgent: ALPHA", "metaData key=k: v"}
 	for _, c := range []struct {
 		r    *audit.Record
 		want []string
 	}{
-		{ofTransfer(audit.Started, func(*audit.Record) {}), []string{"action time=2026-03-02T12:00:00.005Z: started", "transferSet"}},
+		{ofTransfer(audit.Started, func(*audit.Record) {}), []string{"action time=2026-03-02T12:00:00.005Z: started", "transferSet total=0 bytesSent=0"}},
 		{ofTransfer(audit.Items, func(r *audit.Record) {
 			r.Items = []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/a", Source: "/out/a", Size: 7, Digest: "md5:ab"}, {Type: transfer.ItemDir, Path: "/in/d"},
 				{Type: transfer.ItemFile, Path: "/in/b\x01", Source: "/out/b\xff", Err: transfer.Errorf(transfer.KindExists, "it is there")},
 				{Type: transfer.ItemFile, Path: "/in/s", Source: "/out/s", Err: transfer.Errorf(transfer.KindSkipped, "it stays")},
 				{Type: transfer.ItemBad, Path: "/out/none", Err: transfer.Errorf(transfer.KindMissing, "it is not there")}}
-		}), []string{"action time=2026-03-02T12:00:00.005Z: progress", "item", "source type=file", "file size=7: /out/a", "checksum method=md5: ab", "destination type=file", "file size=7: /in/a",
-			"status resultCode=0", `file size=0: /out/b%FF`, `file size=0: /in/b%01`, "status resultCode=40", "supplement: it is there", "supplement: it stays", "file size=0: /out/none"}},
+		}), []string{"action time=2026-03-02T12:00:00.005Z: progress", "item", "source type=file", "file size=7: /out/a", "checksum method=MD5: ab", "destination type=file", "file size=7: /in/a",
+			"status resultCode=0", `file size=0: /out/b%FF`, `file: /in/b%01`, "status resultCode=40", "supplement: BFGIO0006E: it is there", "supplement: BFGTR0072E: it is not there", "supplement: it stays", "file size=0: /out/none"}},
 		{ofTransfer(audit.Completed, func(r *audit.Record) {
 			r.State, r.Code, r.Counts = transfer.Partial, 20, &transfer.Counts{Items: 3, Files: 2, FilesFailed: 1, Bytes: 70, Warnings: 4}
-		}), []string{"action time=2026-03-02T12:00:00.005Z: completed", "status resultCode=20", "supplement: partial", "transferSet total=3 bytesSent=70", "numFileFailures: 1", "numFileWarnings: 4"}},
+		}), []string{"action time=2026-03-02T12:00:00.005Z: completed", "status resultCode=20", "supplement: BFGRP0033I: partial", "transferSet total=3 bytesSent=70", "retryCount: 0", "numFileFailures: 1", "numFileWarnings: 4"}},
 		{ofTransfer(audit.Failed, func(r *audit.Record) {
 			r.State, r.Code, r.Error = transfer.Failed, 40, transfer.Errorf(transfer.KindMissing, "x <&>")
 		}),
-			[]string{"action time=2026-03-02T12:00:00.005Z: completed", "status resultCode=40", "supplement: failed: x <&>"}},
+			[]string{"action time=2026-03-02T12:00:00.005Z: completed", "status resultCode=40", "supplement: BFGRP0034I: failed: x <&>"}},
 		{ofTransfer(audit.Cancelled, func(r *audit.Record) { r.State, r.Code = transfer.Cancelled, 41 }), []string{"action time=2026-03-02T12:00:00.005Z: cancelled", "status resultCode=41"}},
 	} {
 		all := Logs(c.r)
@@ -85,7 +85,7 @@ func TestRecordsInXML(t *testing.T) {
 				t.Errorf("%s does not have %q:\n%s", c.r.Event, want, text)
 			}
 		}
-		if want := "transaction version=6.00 ID=" + mftxml.FormatID(c.r.Transfer) + " agentRole=sourceAgent"; got[0] != want {
+		if want := "transaction version=6.00 ID=" + mftxml.FormatID(c.r.Transfer) + " agentRole=sourceAgent xsi=http://www.w3.org/2001/XMLSchema-instance noNamespaceSchemaLocation=TransferLog.xsd"; got[0] != want {
 			t.Errorf("it begins with %q", got[0])
 		}
 	}
@@ -116,7 +116,7 @@ func TestWhatIsKeptInXML(t *testing.T) {
 		r.Program, r.State, r.Code, r.Destination = &transfer.Ran{At: transfer.ManagedCall, Name: "load.sh", Args: []string{"a <b>", "c\n"}, Attempt: 2, Code: 3, Output: "one\r\ntwo\x01\n"}, transfer.Failed, 40, ""
 		r.Error = transfer.Errorf(transfer.KindProgram, "it failed")
 	}
-	by := []string{"hostName: desk", "userID: ann", "mqmdUserID: ann%40box"}
+	by := []string{"hostName: desk", "userID: ann", "mqmdUserID: ann@box"}
 	for _, c := range []struct {
 		r     *audit.Record
 		about string

@@ -62,6 +62,10 @@ func Monitor(doc *mftxml.Document) (*monitor.Create, error) {
 	}
 	d.Poll, d.Exact = transfer.Duration(time.Duration(m.Poll)*unit), true
 
+	m, err := withAgents(d, m)
+	if err != nil {
+		return nil, err
+	}
 	take := takeContents
 	if m.Queue != "" {
 		take = takeQueue
@@ -77,6 +81,24 @@ func Monitor(doc *mftxml.Document) (*monitor.Create, error) {
 	q.ID, q.Submitted, q.Job = transfer.ID{}, time.Time{}, cmp.Or(q.Job, m.Job)
 	d.Request = *q
 	return &monitor.Create{Definition: *d, Redefine: m.Overwrite}, d.Check()
+}
+
+// withAgents returns a monitor with the agents of its task. A variable in the name of the destination agent becomes a
+// part of the definition.
+func withAgents(d *monitor.Definition, m *mftxml.Monitor) (*mftxml.Monitor, error) {
+	const itself = "${AgentName}"
+	task := *m.Task
+	if source := string(task.Source); strings.EqualFold(source, itself) {
+		task.Source = m.Agent
+	} else if strings.Contains(source, "${") {
+		return nil, transfer.Errorf(transfer.KindNotBuilt, "the source agent of the task is %.80s; it is the agent of the monitor, %s", source, m.Agent).WithHint("write its name, or " + itself)
+	}
+	if to := string(task.Destination); strings.Contains(to, "${") {
+		d.To, task.Destination = to, m.Agent
+	}
+	one := *m
+	one.Task = &task
+	return &one, nil
 }
 
 // takeContents returns the task of a monitor with Ferry's variables: the file that triggers is monitor.TheFile, and the
@@ -137,6 +159,7 @@ func takeQueue(d *monitor.Definition, m *mftxml.Monitor) (*mftxml.Transfer, erro
 		from := mftxml.Queue{Name: watched, Attributes: maps.Clone(s.Queue.Attributes)}
 		groups, id := from.Attributes["useGroups"], from.Attributes["groupId"]
 		delete(from.Attributes, "useGroups")
+		delete(from.Attributes, "waitTime") // the messages are there when they trigger
 		delete(from.Attributes, "groupId")
 		all, err := from.From()
 		if err != nil {
@@ -206,6 +229,7 @@ func MonitorXML(d *monitor.Definition) ([]byte, error) {
 		return nil, err
 	}
 	m.Task = task.Transfer
+	m.Task.Destination = d.Destination()
 	if d.OnQueue() {
 		if err := putQueue(d, m); err != nil {
 			return nil, err

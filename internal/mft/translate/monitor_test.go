@@ -39,6 +39,44 @@ func monitorOf(doc string) (*monitor.Create, error) {
 	return Monitor(d)
 }
 
+// The names of agents in a task may have variables: that of the source stands for the monitor's agent.
+func TestAgentsWithVariables(t *testing.T) {
+	plain := watch{}.doc()
+	doc := strings.Replace(strings.Replace(plain, `<sourceAgent agent="ALPHA"`, `<sourceAgent agent="${agentName}"`, 1), `<destinationAgent agent="BETA"`, `<destinationAgent agent="${FileName{token=1}}"`, 1)
+	c, err := monitorOf(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := &c.Definition; d.Request.Source != "ALPHA" || d.To != "${FileName{token=1}}" || d.Request.Destination != "ALPHA" {
+		t.Errorf("the monitor sends from %s to %s with %q", d.Request.Source, d.Request.Destination, d.To)
+	}
+	text, err := MonitorXML(&c.Definition)
+	if err != nil || !strings.Contains(string(text), `<destinationAgent agent="${FileName{token=1}}"/>`) {
+		t.Errorf("the written monitor: %s, %v", text, err)
+	}
+	for was, is := range map[string]string{`<sourceAgent agent="ALPHA"`: `<sourceAgent agent="${FileName}"`, `<destinationAgent agent="BETA"`: `<destinationAgent agent="${none}"`} {
+		if _, err := monitorOf(strings.Replace(plain, was, is, 1)); err == nil {
+			t.Errorf("%s is taken", is)
+		}
+	}
+}
+
+// Several items of a task have their own destinations.
+func TestItemsWithDestinations(t *testing.T) {
+	doc := strings.Replace(watch{}.doc(), "</item>", `</item><item><source><file>${FilePath}.ctl</file></source><destination type="file" exist="overwrite"><file>control/last</file></destination></item>`, 1)
+	c, err := monitorOf(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := c.Definition.Request
+	if len(q.Items) != 2 || q.Items[0].Dest != transfer.File("in/") || q.Items[1].Dest != transfer.File("control/last") || !q.Dest.IsZero() {
+		t.Errorf("the request is %+v", q)
+	}
+	if _, err := MonitorXML(&c.Definition); err != nil {
+		t.Error(err)
+	}
+}
+
 // Each part of a monitor of MQ MFT has its field in a definition, and a written definition is parsed as the same one.
 func TestMonitorsInXML(t *testing.T) {
 	base := func() monitor.Definition {
@@ -76,6 +114,10 @@ func TestMonitorsInXML(t *testing.T) {
 		{"lines to directories", watch{more: `<triggerContentFormat/>`, source: `><file>${contentsource}</file>`, dest: ` type="directory"><file>${contentDestination}</file>`},
 			func(d *monitor.Definition) { d.TriggerFile = &monitor.TriggerFile{To: monitor.ToDirectory} }, "${FilePath} ./"},
 		{"queue", watch{resource: "<queue>Q@QM1</queue>", condition: "<queueNotEmpty/>", source: `><queue>Q</queue>`},
+			func(d *monitor.Definition) {
+				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", monitor.ConditionNotEmpty
+			}, "${FilePath} in/"},
+		{"queue with a time to wait", watch{resource: "<queue>Q</queue>", condition: "<queueNotEmpty/>", source: `><queue waitTime="5">Q</queue>`},
 			func(d *monitor.Definition) {
 				d.Dir, d.Match, d.Condition.Kind = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}, "", monitor.ConditionNotEmpty
 			}, "${FilePath} in/"},

@@ -85,7 +85,7 @@ func TestDocument(t *testing.T) {
 		"<colour>":                  with("<priority>", "<colour/><priority>"),
 		"the attribute owner":       with(`id="`, `owner="me" id="`),
 		"<schedule>":                with("<priority>", "<schedule/><priority>"),
-		"waitTime of <queue>":       with("<file>/srv/out/*.csv</file>", `<queue waitTime="1">Q</queue>`),
+		"includeDelimiterInFile":    with("<file>/srv/out/*.csv</file>", `<queue delimiter="x0A" delimiterType="binary" includeDelimiterInFile="false">Q</queue>`),
 	} {
 		if _, err := templateOf(t, broken); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", word, err)

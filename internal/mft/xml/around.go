@@ -1,6 +1,7 @@
 package xml
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,16 +49,21 @@ func (c *Command) lacks() string {
 		return "<target> of a program"
 	case len(c.Properties) > 0:
 		return "<property> of a program"
-	case strings.Contains(c.SuccessRC, "&"):
-		return `a successRC with "&"`
 	}
 	return ""
 }
 
+// driven matches an absolute path of Windows.
+var driven = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
+
 // Program returns the command as a program of Ferry.
 func (c *Command) Program() (*transfer.Program, error) {
 	codes, err := codesOf(c.SuccessRC)
-	return &transfer.Program{Name: c.Name, Args: c.Args, Retries: c.RetryCount, Pause: transfer.Duration(time.Duration(c.RetryWait) * time.Second), Success: codes}, err
+	name := c.Name
+	if driven.MatchString(name) {
+		name = strings.ReplaceAll(name, `\`, "/")
+	}
+	return &transfer.Program{Name: name, Args: c.Args, Retries: c.RetryCount, Pause: transfer.Duration(time.Duration(c.RetryWait) * time.Second), Success: codes}, err
 }
 
 // A placed command is a command with its call point.
@@ -104,37 +110,76 @@ func (t *Transfer) takeAround(q *transfer.Request) error {
 	return nil
 }
 
-// codesOf parses a successRC: numbers, or ranges as <N, >N and !N, with | between them.
+// A span is a range of exit codes, both ends included.
+type span struct{ low, high int64 }
+
+// codesOf parses a successRC: numbers, or ranges as <N, >N and !N, with & and | between them. & binds closer than |.
 func codesOf(s string) (transfer.Codes, error) {
 	if s == "" || s == "0" {
 		return "", nil // the default of both
 	}
 	var all []string
-	for term := range strings.SplitSeq(s, "|") {
-		term = strings.TrimSpace(term)
-		digits := strings.TrimLeft(term, "<>!")
-		n, err := strconv.ParseInt(digits, 10, 32)
-		op := term[:len(term)-len(digits)]
-		if err != nil || n < 0 || len(op) > 1 || op == "<" && n == 0 || op == ">" && n == maxCode {
-			return "", tree.Malformed("has a successRC that is malformed: %.80q", s)
+	for side := range strings.SplitSeq(s, "|") {
+		both := []span{{0, maxCode}}
+		for term := range strings.SplitSeq(side, "&") {
+			spans, err := spansOf(strings.TrimSpace(term))
+			if err != nil {
+				return "", tree.Malformed("has a successRC that is malformed: %.80q", s)
+			}
+			both = overlaps(both, spans)
 		}
-		below, above := "0-"+strconv.FormatInt(n-1, 10), strconv.FormatInt(n+1, 10)+"-"+strconv.Itoa(maxCode)
-		switch {
-		case op == "<":
-			all = append(all, below)
-		case op == ">":
-			all = append(all, above)
-		case op == "!" && n == 0:
-			all = append(all, above)
-		case op == "!" && n == maxCode:
-			all = append(all, below)
-		case op == "!":
-			all = append(all, below, above)
-		default:
-			all = append(all, digits)
+		for _, one := range both {
+			text := strconv.FormatInt(one.low, 10)
+			if one.high > one.low {
+				text += "-" + strconv.FormatInt(one.high, 10)
+			}
+			all = append(all, text)
 		}
 	}
+	if len(all) == 0 {
+		return "", tree.Malformed("has a successRC that no exit code meets: %.80q", s)
+	}
 	return transfer.Codes(strings.Join(all, ",")), nil
+}
+
+// spansOf parses one term of a successRC.
+func spansOf(term string) ([]span, error) {
+	digits := strings.TrimLeft(term, "<>!")
+	parsed, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil {
+		return nil, err
+	}
+	n := int64(parsed)
+	below, above := span{0, n - 1}, span{n + 1, maxCode}
+	var all []span
+	switch term[:len(term)-len(digits)] {
+	case "":
+		return []span{{n, n}}, nil
+	case "<":
+		all = []span{below}
+	case ">":
+		all = []span{above}
+	case "!":
+		all = []span{below, above}
+	default:
+		return nil, strconv.ErrSyntax
+	}
+	if all = slices.DeleteFunc(all, func(one span) bool { return one.low > one.high }); len(all) == 0 {
+		return nil, strconv.ErrRange
+	}
+	return all, nil
+}
+
+// overlaps returns the codes that are in both lists.
+func overlaps(a, b []span) (all []span) {
+	for _, x := range a {
+		for _, y := range b {
+			if one := (span{max(x.low, y.low), min(x.high, y.high)}); one.low <= one.high {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
 }
 
 // putAround writes the triggers and programs of a request. Parts without a form in XML, such as the time limit of a
@@ -162,10 +207,33 @@ func (t *Transfer) putAround(q *transfer.Request) {
 			break
 		}
 		if p := q.Programs.At(to.at); p != nil {
-			*to.command = &Command{Name: p.Name, Type: "executable", SuccessRC: strings.ReplaceAll(string(p.Success), ",", "|"),
+			*to.command = &Command{Name: p.Name, Type: "executable", SuccessRC: successOf(p.Success),
 				RetryCount: p.Retries, RetryWait: seconds(time.Duration(p.Pause)), Args: slices.Clone(p.Args)}
 		}
 	}
+}
+
+// successOf returns exit codes as a successRC.
+func successOf(codes transfer.Codes) string {
+	all := strings.Split(string(codes), ",")
+	for n, one := range all {
+		low, high, is := strings.Cut(one, "-")
+		from, err := strconv.ParseInt(low, 10, 64)
+		to, err2 := strconv.ParseInt(high, 10, 64)
+		if !is || err != nil || err2 != nil {
+			continue
+		}
+		above, below := ">"+strconv.FormatInt(from-1, 10), "<"+strconv.FormatInt(to+1, 10)
+		switch {
+		case from > 0 && to < maxCode:
+			all[n] = above + "&" + below
+		case from > 0:
+			all[n] = above
+		case to < maxCode:
+			all[n] = below
+		}
+	}
+	return strings.Join(all, "|")
 }
 
 // InUnits returns a number of bytes in the form of a fileSize: in the largest unit that divides it.

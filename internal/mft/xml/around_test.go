@@ -41,7 +41,8 @@ func TestTriggersAndPrograms(t *testing.T) {
 
 func TestResultCodes(t *testing.T) {
 	for rc, want := range map[string]transfer.Codes{"": "", "0": "", "4": "4", "0|4": "0,4", "<4|>7": "0-3,8-2147483647", "!0": "1-2147483647", "!5": "0-4,6-2147483647",
-		"!2147483647": "0-2147483646", "<0": "!", ">2147483647": "!", "-1": "!", "x": "!", "0|": "!", "<>3": "!", "=3": "!"} {
+		"!2147483647": "0-2147483646", "<0": "!", ">2147483647": "!", "-1": "!", "x": "!", "&": "!", "4&": "!", "<3&>7": "!", "0-4": "!",
+		">2&<7&!5|0|14": "3-4,6,0,14", ">3 & <9": "4-8", "!0&!1": "2-2147483647", "0|": "!", "<>3": "!", "=3": "!"} {
 		got, err := codesOf(rc)
 		if err != nil {
 			got = "!"
@@ -52,13 +53,29 @@ func TestResultCodes(t *testing.T) {
 	}
 }
 
+// Result codes and absolute names of programs stay the same in XML.
+func TestProgramsAreWritten(t *testing.T) {
+	for _, codes := range []transfer.Codes{"4", "0-3,8-2147483647", "3-4,6,0,14", "0-2147483647", "1-2147483647"} {
+		q, err := parsed(t, []byte(around("", `preSourceCall><command name="C:\scripts\a.cmd"/></preSourceCall>`))).Request(someID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := q.Programs.PreSource.Name; name != "C:/scripts/a.cmd" {
+			t.Errorf("the program is %s", name)
+		}
+		q.Programs.PreSource.Success = codes
+		if _, err := Write(q); (err != nil) != (codes == "0-2147483647") {
+			t.Errorf("%s: %v", codes, err)
+		}
+	}
+}
+
 // Parts of triggers and programs that Ferry does not have are refused by name.
 func TestWhatIsAroundAndNotBuilt(t *testing.T) {
 	for doc, want := range map[string]string{
 		around(`<trigger><fileSize comparison="=" value="1" units="B">/a</fileSize></trigger>`, "metaDataSet/>"): `<fileSize comparison="=">`,
 		around("", `preSourceCall><command name="a" type="jcl"/></preSourceCall>`):                               `<command type="jcl">`,
 		around("", `preSourceCall><command name="a"><target>b</target></command></preSourceCall>`):               "<target>",
-		around("", `preSourceCall><command name="a" successRC="&gt;3&amp;&lt;9"/></preSourceCall>`):              `successRC with "&"`,
 		around("", `preSourceCall><command name="a"><property name="x" value="y"/></command></preSourceCall>`):   "<property>",
 	} {
 		d, err := Parse([]byte(doc))
@@ -71,7 +88,7 @@ func TestWhatIsAroundAndNotBuilt(t *testing.T) {
 		}
 	}
 	// A program outside the directory, and one with a newline in its name, are refused as in any request.
-	for _, name := range []string{"/bin/sh", "../a", "a&#10;b"} {
+	for _, name := range []string{"/bin/../sh", "../a", "a&#10;b"} {
 		doc := around("", `preSourceCall><command name="`+name+`"/></preSourceCall>`)
 		d, err := Parse([]byte(doc))
 		if err == nil {

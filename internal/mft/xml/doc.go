@@ -1,8 +1,8 @@
 // Package xml reads and writes the XML messages of IBM MQ Managed File Transfer: the messages that its agents take
 // from their command queues, and the files that its commands write.
 //
-// A document has one of six roots, without a namespace but for the two about monitors, which are in
-// http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition:
+// A document has one of seven roots, without a namespace but for the two about monitors, which are in
+// http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition, and for pingAgent:
 //
 //	request                  asks for one thing, the name of the element in it:
 //	  managedTransfer        a transfer
@@ -11,6 +11,7 @@
 //	cancel                   ends a transfer, which it names
 //	transferSpecifications   items alone, for fteCreateTransfer -td
 //	monitor, deleteMonitor   a resource monitor
+//	pingAgent                asks an agent whether it is there
 //	transferTemplate         a transfer to be submitted by its name
 //
 // A managedTransfer has the requester (originator: hostName, userID) and the two agents (sourceAgent, destinationAgent:

@@ -17,6 +17,7 @@ type Document struct {
 	Monitor    *Monitor
 	Unmonitor  *Unmonitor
 	Template   *Template
+	Ping       *Ping
 	Items      []Item // of transferSpecifications
 
 	// Ignored are the elements that do not concern the transfer, named for users.
@@ -143,6 +144,13 @@ type Cancel struct {
 	Reply      string
 }
 
+// A Ping asks an agent whether it is there.
+type Ping struct {
+	Originator transfer.Originator
+	Agent      transfer.AgentName
+	Reply      string
+}
+
 // An Unschedule ends a scheduled transfer.
 type Unschedule struct {
 	Originator transfer.Originator
@@ -194,6 +202,8 @@ func (d *Document) head() head {
 		return head{d.Call.Originator, d.Call.Reply}
 	case d.Cancel != nil:
 		return head{d.Cancel.Originator, d.Cancel.Reply}
+	case d.Ping != nil:
+		return head{d.Ping.Originator, d.Ping.Reply}
 	case d.Unschedule != nil:
 		return head{d.Unschedule.Originator, d.Unschedule.Reply}
 	case d.Monitor != nil:

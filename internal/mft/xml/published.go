@@ -1,6 +1,7 @@
 package xml
 
 import (
+	"cmp"
 	"encoding/xml"
 	"strconv"
 	"strings"
@@ -50,7 +51,7 @@ func (l *CallLog) XML() []byte {
 		w.status(l.Code, l.Failure)
 	}
 	w.open("transferSet")
-	log := Log{ID: l.ID, Source: l.Agent, Originator: l.Originator, Principal: l.Principal, Job: l.Job, Meta: l.Meta}
+	log := Log{ID: l.ID, Source: LogAgent{Name: l.Agent}, Originator: l.Originator, Principal: l.Principal, Job: l.Job, Meta: l.Meta}
 	w.pairs("metaDataSet", "metaData", log.meta())
 	w.open("call")
 	w.open("command", "name", said(l.Ran.Name), "type", "executable")
@@ -81,10 +82,11 @@ func (l *CallLog) XML() []byte {
 
 // saidBy writes the originator as logs have it.
 func (w *writer) saidBy(o transfer.Originator, principal string) {
+	name, host, _ := strings.Cut(user(principal), "@")
 	w.open("originator")
-	w.leaf("hostName", said(o.Host))
-	w.leaf("userID", said(o.User))
-	w.leaf("mqmdUserID", said(principal))
+	w.leaf("hostName", said(cmp.Or(o.Host, host)))
+	w.leaf("userID", said(cmp.Or(user(o.User), name)))
+	w.leaf("mqmdUserID", said(user(principal)))
 	w.close("originator")
 }
 

@@ -4,7 +4,9 @@ import (
 	"encoding/hex"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"ferry/internal/content/codepage"
@@ -57,8 +59,6 @@ func (q *Queue) otherwise(text string) bool {
 // lacksFrom returns the first part of a source queue that Ferry does not have, or "".
 func (q *Queue) lacksFrom() string {
 	switch {
-	case q.word("waitTime") != "" && strings.Trim(q.word("waitTime"), "+0") != "":
-		return "waitTime of <queue>"
 	case q.Attributes["delimiter"] != "" && q.Attributes["includeDelimiterInFile"] != "" && !q.truth("includeDelimiterInFile"):
 		return `includeDelimiterInFile="false" of <queue>`
 	case q.word("delimiterType") == delimiterText && q.otherwise(q.Attributes["delimiter"]):
@@ -129,6 +129,11 @@ func (q *Queue) From() (l transfer.Location, err error) {
 			a.At = placequeue.AtBefore
 		default:
 			a.At = placequeue.AtAfter
+		}
+	}
+	if n, err := strconv.Atoi(q.Attributes["waitTime"]); err == nil { // which was checked
+		if a.Wait = time.Duration(n) * time.Second; n > int(placequeue.MaxWait/time.Second) {
+			return l, tree.Malformed("has a waitTime of <queue> above %d seconds, the limit", int(placequeue.MaxWait/time.Second))
 		}
 	}
 	return q.location(&a)
@@ -235,6 +240,9 @@ func FromQueue(l transfer.Location) (*Queue, error) {
 	}
 	if a.Group != "" && a.Group != placequeue.AnyGroup {
 		q.Attributes["groupId"] = a.Group
+	}
+	if a.Wait > 0 {
+		q.Attributes["waitTime"] = strconv.Itoa(seconds(a.Wait))
 	}
 	if len(a.Between) > 0 {
 		q.Attributes["delimiterType"], q.Attributes["delimiter"] = delimiterBinary, inHex(a.Between)

@@ -35,6 +35,7 @@ func TestQueues(t *testing.T) {
 		{`><queue delimiter="x2B" delimiterType="binary" f:delimiter-at="between">Q</queue>`, aDest, "queue:Q?delimiter=%2B", "b", true},
 		{`><queue delimiter="\n\u002D\\x" delimiterType="text" delimiterPosition="postfix" encoding="UTF-8">Q</queue>`, aDest, "queue:Q?delimiter=0x0a2d5c78&delimiter-at=after", "b", true},
 		{`><queue delimiter=" " delimiterType="text" waitTime="0">Q</queue>`, aDest, "queue:Q?delimiter=+&delimiter-at=after", "b", true},
+		{`><queue useGroups="true" waitTime="90">Q</queue>`, aDest, "queue:Q?group=%2A&wait=1m30s", "b", true},
 		{aFile, `><queue>Q2</queue>`, "a", "queue:Q2", false},
 		{aFile, ` type="queue" exist="overwrite"><queue persistent="false" setMqProps="true" delimiterType="size" delimiter="64K">Q</queue>`, "a", "queue:Q?split-size=65536", false},
 		{aFile, `><queue delimiterType="size" delimiter="1000b">Q</queue>`, "a", "queue:Q?split-size=1000", false},
@@ -117,7 +118,7 @@ func TestRefusedQueues(t *testing.T) {
 		{aFile, `><queue delimiterType="text" delimiter="x">Q</queue>`, transfer.KindDocument, "it is one of , binary, size, pattern"},
 		{aFile, `><queue colour="red">Q</queue>`, transfer.KindDocument, "the attribute colour"},
 
-		{`><queue waitTime="5">Q</queue>`, aDest, transfer.KindNotBuilt, "waitTime of <queue>,"},
+		{`><queue waitTime="100000">Q</queue>`, aDest, transfer.KindDocument, "waitTime of <queue> above 86400 seconds"},
 		{`><queue delimiterType="text" delimiter="x" includeDelimiterInFile="false">Q</queue>`, aDest, transfer.KindNotBuilt, `includeDelimiterInFile="false"`},
 		{`><queue delimiterType="text" delimiter="x" encoding="IBM-1047">Q</queue>`, aDest, transfer.KindNotBuilt, `with encoding="IBM-1047"`},
 		{`><queue delimiterType="text" delimiter="ß" encoding="ISO-8859-1">Q</queue>`, aDest, transfer.KindNotBuilt, `with encoding="ISO-8859-1"`},

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ferry/internal/content/record"
 	"ferry/internal/mft/xml/tree"
 	"ferry/internal/transfer"
 )
@@ -34,6 +35,8 @@ func (r *documentReader) document(e *tree.Element) {
 			r.Bad(id, "%w", err)
 		}
 		r.doc.Cancel = c
+	case "pingAgent":
+		r.doc.Ping = &Ping{Originator: r.originator(e), Agent: r.literal(e, "agent"), Reply: r.reply(e)}
 	case "transferSpecifications":
 		r.doc.Items = r.items(e)
 	case "transferTemplate":
@@ -122,9 +125,22 @@ func (r *documentReader) job(e *tree.Element) string {
 
 func (r *documentReader) end(e *tree.Element, name string) transfer.AgentName {
 	at := r.Must(e, name)
-	a := r.Agent(at, r.Need(at, "agent"))
+	text := r.Need(at, "agent")
+	a := transfer.AgentName(text)
+	if !strings.Contains(text, "${") { // Lacks refuses a variable outside of the task of a monitor
+		a = r.Agent(at, text)
+	}
 	r.ignores(at, "QMgr")
 	r.Done(at)
+	return a
+}
+
+// literal returns an agent with a name that has no variable.
+func (r *documentReader) literal(e *tree.Element, name string) transfer.AgentName {
+	a := r.end(e, name)
+	if strings.Contains(string(a), "${") {
+		r.Bad(e, "the name of the agent %.60s has a variable; only the task of a monitor has variables", a)
+	}
 	return a
 }
 
@@ -222,7 +238,7 @@ func (r *documentReader) command(e *tree.Element) Command {
 }
 
 func (r *documentReader) call(e *tree.Element) *ManagedCall {
-	c := &ManagedCall{Originator: r.originator(e), Agent: r.end(e, "agent"), Reply: r.reply(e), Job: r.job(e)}
+	c := &ManagedCall{Originator: r.originator(e), Agent: r.literal(e, "agent"), Reply: r.reply(e), Job: r.job(e)}
 	set := r.Must(e, "transferSet")
 	r.Number(set, "priority", 0, 0, 9)
 	c.Meta = r.meta(set)
@@ -369,6 +385,13 @@ func (r *documentReader) fileOf(e *tree.Element) *tree.Element {
 func (r *documentReader) file(at *tree.Element, dataset bool) File {
 	f := File{Encoding: r.Attr(at, "encoding"), EOL: r.Word(at, "EOL", "", "lf", "crlf", "nl"), line: at.Line}
 	path := r.Text(at)
+	if dataset || at.Name == "dataset" {
+		rest, names := record.WithoutAllocation(path)
+		for _, name := range names {
+			r.doc.Ignored = append(r.doc.Ignored, name+" of a data set: it lies in an ordinary file")
+		}
+		path = rest
+	}
 	if (dataset || at.Name == "dataset") && path != "" && !strings.HasPrefix(strings.TrimPrefix(path, "//"), "'") {
 		path = quoted(path)
 	}

@@ -24,6 +24,9 @@ func (d *Document) lacks() (what string, hint string) {
 	case d.Monitor != nil:
 		return d.Monitor.lacks(), "leave it out, or make the monitor without it"
 	case d.Transfer != nil:
+		if t := d.Transfer; strings.Contains(string(t.Source+t.Destination), "${") {
+			return "a variable in the name of an agent", "only the task of a monitor has variables"
+		}
 		return d.Transfer.lacks(), "leave it out, or send without it"
 	}
 	return "", ""
@@ -266,7 +269,9 @@ func (i *Item) takeLocations(it *transfer.RequestItem) (err error) {
 	case i.Source.AsGiven:
 		it.Source, err = location.Source(from)
 	default:
-		it.Source, err = location.OnHost(from)
+		if err = location.OfServer(from); err == nil {
+			it.Source, err = location.OnHost(from)
+		}
 	}
 	if err != nil {
 		return err
@@ -277,7 +282,7 @@ func (i *Item) takeLocations(it *transfer.RequestItem) (err error) {
 	case i.Dest.Type != "file" && i.Dest.Type != "directory" && record.IsDataset(string(to)):
 		it.Dest, err = location.Dataset(string(to))
 	default:
-		it.Dest = transfer.File(to)
+		it.Dest, err = transfer.File(to), location.OfServer(string(to))
 	}
 	return err
 }

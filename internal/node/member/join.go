@@ -27,6 +27,11 @@ func Stored(path string) (*identity.Identity, error) {
 // is good stays where the token is not, or is there no more.
 func JoinWith(ctx context.Context, token func() (enrol.Token, error), path string, role identity.Role, name string, log *slog.Logger) error {
 	was, err := Stored(path)
+	if err == nil {
+		if err := holds(was, path, role, name); err != nil {
+			return err // the token stays good
+		}
+	}
 	good := err == nil && time.Now().Before(was.Until())
 	t, err := token()
 	if err != nil && good {
@@ -41,6 +46,15 @@ func JoinWith(ctx context.Context, token func() (enrol.Token, error), path strin
 		return nil
 	}
 	return err
+}
+
+// holds returns nil where the identity in a directory is that of a role and name.
+func holds(i *identity.Identity, path string, role identity.Role, name string) error {
+	if i.Name().Role == role && i.Name().Name == name {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindConflict, "the identity in %s is %s, and not that of %s %s", path, i.Name(), role, name).
+		WithHint("choose another state directory with --dir")
 }
 
 // JoinIn joins a network as a name with a token, and keeps the identity at path. The identity has new keys, because old

@@ -47,9 +47,8 @@ func ServiceAt(ctx context.Context, e Entry, url, state string, role identity.Ro
 func MemberAt(ctx context.Context, as, url, path string, joined bool, role identity.Role, name string, log *slog.Logger) (*identity.Identity, error) {
 	i, err := Stored(path)
 	if err == nil {
-		if i.Name().Role != role || i.Name().Name != name {
-			return nil, transfer.Errorf(transfer.KindConflict, "the identity in %s is %s, and not that of %s %s", path, i.Name(), role, name).
-				WithHint("choose another state directory with --dir")
+		if err := holds(i, path, role, name); err != nil {
+			return nil, err
 		}
 		switch ended := time.Now().After(i.Until()); {
 		case joined, !ended && !otherNetwork(ctx, url, i):

@@ -17,6 +17,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/channel"
 	"ferry/internal/qmgr/cluster"
+	"ferry/internal/qmgr/listen"
 	"ferry/internal/qmgr/server"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
@@ -196,6 +197,20 @@ func (u *Config) server(clients int) server.Config {
 	return server.Config{Name: u.Name, Dir: filepath.Join(u.Dir, "qm"), Listen: u.Listen, MaxStored: u.Stored, ChannelListen: u.ChannelListen, Clients: clients, Cluster: u.Cluster, Channels: u.Channels, Log: u.Log}
 }
 
+// checkAddresses returns the reason why the queue manager could not listen. A network is not founded for a queue manager
+// that cannot start.
+func (u *Config) checkAddresses() error {
+	for flag, at := range map[string]string{"--listen": u.Listen, "--channel-listen": u.ChannelListen} {
+		if at == "" {
+			continue
+		}
+		if _, _, err := listen.Split(flag, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // founded starts a queue manager with the authority beside it.
 func (u *Config) founded(ctx context.Context, clients int) (h *localAuthority, manager *server.Server, err error) {
 	cfg := u.server(clients)
@@ -208,6 +223,11 @@ func (u *Config) founded(ctx context.Context, clients int) (h *localAuthority, m
 		return nil, manager, err
 	}
 
+	if !HasAuthority(u.Dir) {
+		if err := u.checkAddresses(); err != nil {
+			return nil, nil, err
+		}
+	}
 	if h, err = openLocalAuthority(ctx, u.Dir, u.Log); err != nil {
 		return nil, nil, err
 	}

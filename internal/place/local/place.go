@@ -8,6 +8,7 @@ import (
 	"ferry/internal/place/local/land"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // Local is a place.Source that is a place.Target as well, and has all capabilities.
@@ -78,8 +79,13 @@ func (l Local) VersionOf(f *place.Found) transfer.Version { return walk.VersionO
 func (l Local) MayScan(dir transfer.Path) error { return l.find.MayScan(l.may, dir) }
 
 // Names is Finder.Names restricted to files that the user may read.
-func (l Local) Names(dir transfer.Path, prefix string, most int) ([]walk.Name, error) {
-	return l.find.Names(l.may, dir, prefix, most)
+func (l Local) Names(begin string, most int) ([]wire.PreviewItem, error) {
+	return l.find.Names(l.may, begin, most)
+}
+
+// Directory is Finder.Directory with the rights of the user.
+func (l Local) Directory(ctx context.Context, dir, after transfer.Path, most, room int) (*wire.Listing, error) {
+	return l.find.Directory(ctx, l.may, dir, after, most, room)
 }
 
 // AsideName returns the name that a source has while it is being deleted.

@@ -77,3 +77,31 @@ func TestRightsBeforeLooks(t *testing.T) {
 		t.Errorf("a directory may not be watched: %v", err)
 	}
 }
+
+// A refusal of a file that links lead to names the path that was given, for sources and destinations, in a walk as well.
+func TestRefusalsNameTheGivenPath(t *testing.T) {
+	f, dir := newFS(t, nil)
+	tree(t, dir, "closed/f", "public/f")
+	must(t, os.Symlink(dir+"/closed", dir+"/public/link"))
+	l := f.Place().For(transfer.Files, public).(Local)
+	refused := func(way string, err error) {
+		t.Helper()
+		if transfer.KindOf(err) != transfer.KindDenied || strings.Contains(err.Error(), "closed") || !strings.Contains(err.Error(), "public/link/f") {
+			t.Errorf("%s: %v", way, err)
+		}
+	}
+	_, err := l.Files(transfer.File("public/link/f")).Open("public/link/f", false)
+	refused("opened", err)
+	_, err = l.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.File("public/link/f"))}, func(it transfer.Item) error {
+		if it.Err != nil {
+			return it.Err
+		}
+		return nil
+	})
+	refused("walked", err)
+	_, err = l.Resolve(transfer.File("public/link/f"), false, public)
+	refused("a destination", err)
+	if _, err := l.Files(transfer.File("closed/f")).Open("closed/f", false); transfer.KindOf(err) != transfer.KindDenied || !strings.Contains(err.Error(), "closed/f") {
+		t.Errorf("without a link: %v", err)
+	}
+}

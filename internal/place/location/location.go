@@ -6,12 +6,14 @@
 //	queue:NAME?OPTIONS             an application queue
 //	'HLQ.NAME(MEMBER)',RECFM(FB)   a data set, also with // before it
 //	file:PATH                      the file with exactly this path
+//	SCHEME://HOST/PATH, HOST:/PATH  refused: no agent is a bridge
 //	PATH                           a file or a directory; of a source, a pattern where it has * or ?
 //
 // A PATH that begins as one of the others does is written ./PATH or file:PATH.
 package location
 
 import (
+	"regexp"
 	"strings"
 
 	"ferry/internal/automation/variable"
@@ -40,8 +42,23 @@ func marked(text string) (l transfer.Location, ok bool, err error) {
 			return l, true, err
 		}
 	}
-	path, exact := strings.CutPrefix(text, filePrefix)
-	return transfer.File(transfer.Path(path)), exact, nil
+	if path, exact := strings.CutPrefix(text, filePrefix); exact {
+		return transfer.File(transfer.Path(path)), true, nil
+	}
+	err = OfServer(text)
+	return l, err != nil, err
+}
+
+// server matches the beginning of a path at a server: sftp://host/x, host:/x. One letter is a drive.
+var server = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]+:/`)
+
+// OfServer returns an error for the text of a path at a server of a bridge, as sftp://host/x or host:/x.
+func OfServer(text string) error {
+	if !server.MatchString(text) {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindNotBuilt, "%.100s reads as a path at a server, which only a bridge reaches, and Ferry has no bridges", transfer.Path(text)).
+		WithHint("for a file of that name write ./ before it")
 }
 
 // Source reads the location of a source.

@@ -39,6 +39,26 @@ func TestTyped(t *testing.T) {
 	}
 }
 
+// A path at a server is refused, for no agent is a bridge. A drive of Windows, and a file of such a name, are not.
+func TestServers(t *testing.T) {
+	for _, text := range []string{"sftp://host/x", "host:/x", "ftp.example.com:/in/", "server1:/a*"} {
+		for _, read := range []func(string) (transfer.Location, error){location.Source, location.Dest} {
+			if l, err := read(text); transfer.KindOf(err) != transfer.KindNotBuilt {
+				t.Errorf("%s is %+v, %v", text, l, err)
+			}
+			if l, err := read("./" + text); err != nil || l.Place != transfer.Files {
+				t.Errorf("./%s is %+v, %v", text, l, err)
+			}
+		}
+	}
+	for _, text := range []string{"C:/x", "a:b", "a/b:/c", "${host}:/x", ":/x"} {
+		if l, err := location.Dest(text); err != nil || l != transfer.File(transfer.Path(text)) {
+			t.Errorf("%s is %+v, %v", text, l, err)
+		}
+	}
+	same(t, transfer.File("sftp://host/x"))
+}
+
 // same holds a location against the text that means it.
 func same(t *testing.T, l transfer.Location) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -75,6 +76,7 @@ const (
 const AnyGroup = "*"
 
 const (
+	MaxWait      = 24 * time.Hour
 	maxDelimiter = 64  // bytes
 	maxRegex     = 160 // bytes of a regular expression
 )
@@ -103,12 +105,13 @@ type Picked struct {
 // An Address is the parsed path of a queue.
 type Address struct {
 	Queue   transfer.QueueName
-	Group   string // of a source: only this complete group, or AnyGroup
-	After   uint64 // of a source: only messages with greater numbers
-	Between []byte // of a source: the delimiter between its messages
-	At      string // of a source: AtBefore or AtAfter; empty: between them
-	Picked  Picked // of a source; zero: no walk has picked yet
-	Split   Split  // of a DEST
+	Group   string        // of a source: only this complete group, or AnyGroup
+	After   uint64        // of a source: only messages with greater numbers
+	Between []byte        // of a source: the delimiter between its messages
+	At      string        // of a source: AtBefore or AtAfter; empty: between them
+	Wait    time.Duration // of a source: how long to wait for a message, or for the group
+	Picked  Picked        // of a source; zero: no walk has picked yet
+	Split   Split         // of a DEST
 }
 
 // Words of the options in a path.
@@ -117,6 +120,7 @@ const (
 	optAfter          = "after"
 	optBetween        = "delimiter"
 	optAt             = "delimiter-at"
+	optWait           = "wait"
 	optSplitSize      = "split-size"
 	optSplitDelimiter = "split-delimiter"
 	optSplitRegex     = "split-regex"
@@ -182,6 +186,10 @@ func (a *Address) take(word, value string) (err error) {
 		a.Between, err = ParseDelimiter(value)
 	case optAt:
 		a.At, err = ParseAt(value)
+	case optWait:
+		if a.Wait, err = time.ParseDuration(value); err != nil || a.Wait <= 0 || a.Wait > MaxWait {
+			err = a.bad("wait=%.40q, and waits for 1s to %s", value, MaxWait)
+		}
 	case optSplitSize:
 		a.Split.Size, err = ParseSplitSize(value)
 	case optSplitDelimiter:
@@ -251,7 +259,7 @@ func (a *Address) check() error {
 
 // OfSource reports whether an address has an option that applies only to a source.
 func (a *Address) OfSource() bool {
-	return a.Group != "" || a.After > 0 || len(a.Between) > 0 || a.Picked.Last > 0
+	return a.Group != "" || a.After > 0 || len(a.Between) > 0 || a.Wait > 0 || a.Picked.Last > 0
 }
 
 // Path is the inverse of Parse. Each address has only one spelling.
@@ -268,6 +276,9 @@ func (a *Address) Path() transfer.Path {
 	}
 	set(optBetween, FormatDelimiter(a.Between))
 	set(optAt, a.At)
+	if a.Wait > 0 {
+		set(optWait, a.Wait.String())
+	}
 	if a.Split.Size > 0 {
 		set(optSplitSize, strconv.Itoa(a.Split.Size))
 	}

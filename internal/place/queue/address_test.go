@@ -42,6 +42,7 @@ func TestAddress(t *testing.T) {
 		"queue:a?after=0": "begin at 1", "queue:a?after=x": "begin at 1", "queue:a?after=3&group=g": "sent as a whole", "queue:a?after=3&split-size=5": "of a source and of a destination",
 		"queue:a?picked=1-1-1": "half", "queue:a?mark=x": "half", "queue:a?writer=x&mark=m&picked=1-1-1": "half", "queue:a?picked=1-2-1&mark=x": "cannot be read", "queue:a?picked=1-1&mark=x": "cannot be read",
 		"queue:a?delimiter-at=after": "no delimiter", "queue:a?delimiter=x&delimiter-at=here": "one of between, before, after",
+		"queue:a?wait=x": "waits for", "queue:a?wait=0s": "waits for", "queue:a?wait=25h": "waits for", "queue:a?wait=1s&split-size=5": "of a source and of a destination",
 		"queue:a?group=*&mark=m&picked=1-1-1": "half", "queue:a?group=g&picked-group=g&mark=m&picked=1-1-1": "half", "queue:a?group=*&picked-group=g": "half", "queue:a?group=**": "group",
 		"queue:a?group=g&split-size=5": "of a source and of a destination", transfer.Path("queue:a?split-delimiter=" + strings.Repeat("x", 65)): "65 bytes", transfer.Path("queue:a?" + strings.Repeat("x", 300)): "limit is 255",
 	} {
@@ -57,7 +58,7 @@ func TestAddress(t *testing.T) {
 // FuzzAddress checks that a parsed address is written in a form that parses to the same address.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{"queue:ORDERS", "queue:a?split-size=64K", "queue:a?split-delimiter=0x0a&keep=before", "queue:a?split-regex=%5Cn%2B", "queue:a?group=g&delimiter=0x30783041", "queue:a?group=g&mark=m&picked=9-3-5&writer=bob/",
-		"queue:a?after=7&mark=m&picked=9-2-5", "queue:a?group=*&picked-group=g&mark=m&picked=9-3-5", "queue:a?delimiter=x&delimiter-at=between"} {
+		"queue:a?after=7&mark=m&picked=9-2-5", "queue:a?wait=90s&group=g", "queue:a?group=*&picked-group=g&mark=m&picked=9-3-5", "queue:a?delimiter=x&delimiter-at=between"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

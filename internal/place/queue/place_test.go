@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"ferry/internal/place"
 	"ferry/internal/transfer"
@@ -411,6 +413,32 @@ func TestGroups(t *testing.T) {
 
 // The first complete group is picked once: after a restart, and for the removal of the messages, it stays the same
 // group, even if others have become complete.
+// A source with a time to wait takes the messages that come in that time. Without any it fails, as without the time.
+func TestWaitsForMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueues()
+		for _, of := range []string{"queue:ORDERS?wait=10s", "queue:ORDERS?group=*&wait=10s"} {
+			began := time.Now()
+			time.AfterFunc(4*time.Second, func() { q.put("g", "a", 1, true) })
+			if it := pick(t, q, transfer.Path(of)); it.Err != nil || it.Size != 1 || time.Since(began) < 4*time.Second || time.Since(began) > 5*time.Second {
+				t.Errorf("%s: %+v after %s", of, it, time.Since(began))
+			}
+			q.all = nil
+		}
+		began := time.Now()
+		if it := pick(t, q, "queue:ORDERS?wait=10s"); it.Err == nil || it.Err.Kind != transfer.KindMissing || !strings.Contains(it.Err.Text, "after 10s") || time.Since(began) != 10*time.Second {
+			t.Errorf("without a message: %+v after %s", it, time.Since(began))
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		over := errors.New("over")
+		time.AfterFunc(time.Second, func() { cancel(over) })
+		_, err := NewSource(q.reader).Walk(ctx, place.WalkRequest{Args: place.Args(false, transfer.Location{Place: transfer.Queues, Path: "queue:ORDERS?wait=10s"})}, func(transfer.Item) error { return nil })
+		if !errors.Is(err, over) {
+			t.Errorf("a cancelled walk ends with %v", err)
+		}
+	})
+}
+
 func TestFirstCompleteGroup(t *testing.T) {
 	q, s := newQueues(), NewSource(newQueues().reader)
 	s.queues = q

@@ -92,7 +92,7 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 			}
 		}
 		if err == nil {
-			err = s.pick(ctx, &a)
+			err = s.await(ctx, &a)
 		}
 		if err == nil && !w.Taker.IsZero() {
 			err = s.hold(ctx, &a, w.Taker)
@@ -170,6 +170,33 @@ func selectPicked(a Address, paths []transfer.Path) (Address, error) {
 		}
 	}
 	return Address{}, nil
+}
+
+// waitLook is the time between two looks for a message that a source waits for.
+const waitLook = 200 * time.Millisecond
+
+// await finds the messages of an address. If there are none, it looks again until the time of the address is over.
+func (s *Source) await(ctx context.Context, a *Address) error {
+	err := s.pick(ctx, a)
+	if a.Wait == 0 || transfer.KindOf(err) != transfer.KindMissing {
+		return err
+	}
+	late := time.NewTimer(a.Wait)
+	defer late.Stop()
+	look := time.NewTicker(waitLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-late.C:
+			return transfer.Errorf(transfer.KindMissing, "%w after %s", err, a.Wait)
+		case <-look.C:
+			if again := s.pick(ctx, a); transfer.KindOf(again) != transfer.KindMissing {
+				return again
+			}
+		}
+	}
 }
 
 // pick finds the messages of an address, unless it has picked ones. No message is an error.

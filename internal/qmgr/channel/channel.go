@@ -144,6 +144,9 @@ type Channels struct {
 	made  map[string]uint64 // by channel, how often one was shown
 	links uint64            // how often a connection has come up, in either direction
 
+	connected map[Connection]bool // at the last look
+	changed   chan struct{}       // is closed when connected is replaced
+
 	resting map[string]bool // channels that are closing their connections, to connect again
 }
 
@@ -181,7 +184,7 @@ type Config struct {
 // OpenAll reads the channels of earlier runs, and adds those of the present configuration.
 func OpenAll(cfg Config) (*Channels, error) {
 	c := &Channels{cfg: cfg, Token: transfer.Token(cfg.Name), Registry: cfg.Registry, path: filepath.Join(cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.ChannelProxy{},
-		Up: make(chan struct{}, 1), resting: map[string]bool{}}
+		Up: make(chan struct{}, 1), changed: make(chan struct{}), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, transfer.Errorf(transfer.KindUnreadable, "the channels cannot be read: %w", err)

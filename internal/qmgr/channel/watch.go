@@ -32,7 +32,7 @@ type silence struct {
 
 // Watch checks the channels until the server ends.
 func (c *Channels) Watch() {
-	known, connected := map[string]*silence{}, map[uint64]bool{}
+	known := map[string]*silence{}
 	t := time.NewTicker(channelLook)
 	defer t.Stop()
 	for {
@@ -45,7 +45,7 @@ func (c *Channels) Watch() {
 		if err != nil {
 			continue
 		}
-		c.seen(connected, z.Leafs)
+		c.seen(z.Leafs)
 		for _, name := range c.silent(z.Leafs, known, time.Now()) {
 			c.cfg.Log.Info("a channel has been silent; it is connected anew", slog.String("channel", name), slog.Duration("for", known[name].patient))
 			if err := c.renew(name); err != nil {
@@ -55,23 +55,43 @@ func (c *Channels) Watch() {
 	}
 }
 
-// seen counts connections that have come up since its last call, in either direction. After a new one, this queue
-// manager announces itself.
-func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
-	fresh := false
-	now := map[uint64]bool{}
+// seen takes the present connections, and counts those that have come up since its last call, in either direction. After
+// a new one, this queue manager announces itself.
+func (c *Channels) seen(leafs []*server.LeafInfo) {
+	now := map[Connection]bool{}
 	for _, l := range leafs {
-		now[l.ID] = true
-		fresh = fresh || !connected[l.ID]
+		now[Connection{l.ID, l.Name, l.Account == c.cfg.Account}] = true
 	}
-	clear(connected)
-	maps.Copy(connected, now)
-	if fresh {
-		c.mu.Lock()
-		c.links++
-		c.mu.Unlock()
-		sleep.Wake(c.Up)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if maps.Equal(now, c.connected) {
+		return
 	}
+	for x := range now {
+		if !c.connected[x] {
+			c.links++
+			sleep.Wake(c.Up)
+			break
+		}
+	}
+	c.connected = now
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// A Connection is one with another queue manager, in either direction.
+type Connection struct {
+	ID     uint64
+	Peer   string // the name of the queue manager at the other end
+	Queues bool   // it carries the messages between queue managers, and no data
+}
+
+// Connected returns the connections that were there at the last look, which must not be changed. The channel is closed at
+// the first look that finds others.
+func (c *Channels) Connected() (now map[Connection]bool, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connected, c.changed
 }
 
 // silent returns the channels that have been silent for too long.

@@ -436,7 +436,12 @@ func (f *Forwarder) send(to string, b Batch) (n int, held []int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+errands.Slowest(len(data)))
 	defer cancel()
+	ctx, linked := whileLinked(ctx, f.cfg.Channels, func(peer string) bool { return f.Announcer.DomainOf(peer) == to })
+	defer linked()
 	answer, err := errands.Request(ctx, f.Own.NATS(), wire.ForwardSubject(to, f.Registry.Self), f.inbox(to), data)
+	if err != nil && errors.Is(context.Cause(ctx), errUnlinked) {
+		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "the channel to queue manager %s has ended before it answered", to)
+	}
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}

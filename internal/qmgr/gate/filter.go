@@ -206,10 +206,10 @@ func (f *filter) message(op string, args []string, sizes int) error {
 // decide returns the message that is published instead of m; nil for m itself. It returns when that one is due.
 func (f *filter) decide(m Message) (*Replacement, error) {
 	switch {
+	case f.caller.Replies != "" && (!literal(m.Subject) || m.Reply != "" && !literal(m.Reply)): // a subject of the server's interface ends with a filter
+		return &Replacement{Subject: RefusedSubject}, nil
 	case m.Reply != "" && !f.mayReply(m.Reply):
 		return &Replacement{Subject: RefusedReply + m.Reply}, nil
-	case f.caller.Replies != "" && !literal(m.Subject): // a subject of the server's interface ends with a filter
-		return &Replacement{Subject: RefusedSubject}, nil
 	case f.caller.Publish != nil && !f.caller.Publish(m.Subject):
 		return &Replacement{Subject: RefusedTicket}, nil
 	case f.publish == nil:
@@ -226,7 +226,8 @@ func (f *filter) decide(m Message) (*Replacement, error) {
 }
 
 // literal reports whether a subject has no wildcard and no empty token. A server takes a wildcard in the subject of a message
-// for a token like others, and stores the message. To remove messages by that subject would remove those of others.
+// for a token like others, and stores the message. To remove messages by that subject would remove those of others. A reply
+// becomes the subject of an answer, or of its refusal.
 func literal(subject string) bool {
 	if strings.IndexByte(subject, '*') >= 0 || strings.IndexByte(subject, '>') >= 0 {
 		for token := range strings.SplitSeq(subject, ".") {

@@ -70,6 +70,7 @@ type Link struct {
 
 	refusing sync.Mutex
 	no       time.Time // time of the first refusal; zero: it is not refused
+	refusal  error     // the last refusal since then
 }
 
 // A session is the library's connection, which itself survives reconnects. It
@@ -168,9 +169,7 @@ func (l *Link) markUp() {
 	close(l.Again)
 	l.Again = make(chan struct{})
 	l.Mu.Unlock()
-	l.refusing.Lock()
-	l.no = time.Time{}
-	l.refusing.Unlock()
+	l.failed(nil)
 	l.Trip.Forget()
 	if l.Role != RoleBulk {
 		l.Base.changed(true, nil)
@@ -184,6 +183,7 @@ func (l *Link) markUp() {
 func (l *Link) failed(refusal error) {
 	l.refusing.Lock()
 	defer l.refusing.Unlock()
+	l.refusal = refusal
 	switch cfg := &l.Base.cfg; {
 	case refusal == nil:
 		l.no = time.Time{}
@@ -192,6 +192,17 @@ func (l *Link) failed(refusal error) {
 	case time.Since(l.no) > refusedFor && cfg.OnRefused != nil && l.Base.Ctx.Err() == nil:
 		go cfg.OnRefused(refused(l.Base, refusal))
 	}
+}
+
+// Refused returns the error of kind Denied of an identity that the queue manager has refused for some seconds, and nil
+// otherwise.
+func (l *Link) Refused() error {
+	l.refusing.Lock()
+	defer l.refusing.Unlock()
+	if l.no.IsZero() || time.Since(l.no) <= refusedFor {
+		return nil
+	}
+	return refused(l.Base, l.refusal)
 }
 
 // A proved is a connection to a queue manager that has proved its identity. It reports to refused when the queue

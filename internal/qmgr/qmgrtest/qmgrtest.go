@@ -18,7 +18,7 @@ import (
 )
 
 // Patience is the time within which an event must come.
-const Patience = 90 * time.Second
+const Patience = 3 * time.Minute
 
 // Context returns a context that ends twice Patience after its call, and with the test.
 func Context(t testing.TB) context.Context {

@@ -395,6 +395,45 @@ func TestRevokedEverywhere(t *testing.T) {
 	}
 }
 
+// An identity that is revoked while it connects learns that it is refused, before the time of the connection is over.
+func TestRevokedWhileConnecting(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, authoritytest.New(t))
+	c.start(0) // without the others it stores nothing, so a connection is never complete
+	gone := authoritytest.Identity(t, c.a, identity.Agent, "ALPHA", roles.Agent)
+	ended := make(chan error, 1)
+	go func() {
+		conn, err := qmgr.Connect(qmgrtest.Context(t), qmgr.ConnConfig{Name: "late", URL: c.urls(0), Identity: gone, Timeout: -1})
+		if err == nil {
+			conn.Close()
+		}
+		ended <- err
+	}()
+	until(t, "both its connections are made", func() bool {
+		z, err := c.up[0].NS.Connz(nil)
+		must(t, err)
+		made := 0
+		for _, x := range z.Conns {
+			if strings.HasPrefix(x.Name, "late ") {
+				made++
+			}
+		}
+		return made >= 2
+	})
+	must(t, c.a.Revoke(gone.Name(), ""))
+	claims, err := c.a.Claims()
+	must(t, err)
+	must(t, c.up[0].Admit(claims))
+	select {
+	case err := <-ended:
+		if transfer.KindOf(err) != transfer.KindDenied {
+			t.Errorf("the connection ended with %v, want kind %s", err, transfer.KindDenied)
+		}
+	case <-time.After(electing):
+		t.Error("the revoked identity still connects")
+	}
+}
+
 // Two of one name, and two clusters by one route, are told apart with a sentence, and neither gets in.
 func TestMembersThatCannotBe(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -10,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/sys/space"
 )
 
@@ -36,7 +40,11 @@ func MakeRoom(s *Store, bytes, inodes uint64) {
 	switch {
 	case !s.Cfg.Has(s.Cfg.Dir, max(bytes, fullBytes), max(inodes, fullInodes)):
 		why := "the disk of its directory " + s.Cfg.Dir + " " + space.Shortage(s.Cfg.Dir)
-		space.GiveUpDir(dir)
+		if _, _, err := space.Left(s.Cfg.Dir); err != nil {
+			why = "its directory cannot be used: " + err.Error()
+		} else {
+			space.GiveUpDir(dir)
+		}
 		if s.full.Swap(&why) == nil {
 			s.Cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
@@ -68,18 +76,23 @@ const notStored = "JetStream failed to store a msg on stream"
 // again.
 const unwritten = "] Critical write error: "
 
+// disabling is a part of the server's log lines about a file that it may not write. It closes the whole store then, and
+// does not open it again.
+const disabling = "disabling JetStream"
+
 func (f *failures) heard(line string) {
 	of, ok := strings.CutPrefix(line, storeLine)
 	ofStream := ok && strings.Contains(line, unwritten) && (strings.HasPrefix(of, streams.QueuePrefix) || strings.HasPrefix(of, ferryPrefix))
-	if ofStream || strings.HasPrefix(line, notStored) {
+	if ofStream || strings.HasPrefix(line, notStored) || strings.Contains(line, disabling) {
 		f.last.Store(&line)
 	}
 }
 
-// Mend opens the store anew after a message could not be stored, as soon as its disk has space. The library keeps the
-// first error of a file until it opens the file again. It would refuse every later message, whether there is space or
-// not.
+// Mend opens the store anew after a message could not be stored, as soon as its disk has space and its files may be
+// written. The library keeps the first error of a file until it opens the file again. It would refuse every later
+// message, whether there is space or not. After a refused permission it has no store at all.
 func (s *Store) Mend(log *Log) {
+	unmended, closes := quiet.New(s.Cfg.Log, nil), false
 	t := time.NewTicker(reopenEvery)
 	defer t.Stop()
 	for {
@@ -89,20 +102,26 @@ func (s *Store) Mend(log *Log) {
 			return
 		}
 		line := log.unstored.last.Load()
+		if line == nil && closes && !s.NS.JetStreamEnabled() { // it has closed the store once more, with no further line
+			again := "the library has closed its store"
+			line = &again
+			log.unstored.last.Store(line)
+		}
 		if line == nil {
 			MakeRoom(s, 0, 0)
 			continue
 		}
+		closes = closes || strings.Contains(*line, disabling)
 		_, staged := Staged(s)
 		MakeRoom(s, reopenBytes+staged, reopenInodes)
-		if why := "it cannot store messages: " + after(*line, "': "); s.broken.Swap(&why) == nil {
+		if why := "it cannot store messages: " + after(after(*line, "': "), disabling+": "); s.broken.Swap(&why) == nil {
 			s.Cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
 		if !s.Cfg.Has(s.Cfg.Dir, reopenBytes+staged, reopenInodes) {
 			continue
 		}
 		if err := s.Reopen(); err != nil {
-			s.Cfg.Log.Warn("the queue manager's store cannot be opened anew yet", slog.Any("error", err))
+			unmended.Warn("the queue manager's store cannot be opened anew yet", "error", err)
 			continue
 		}
 		log.unstored.last.CompareAndSwap(line, nil)
@@ -120,11 +139,33 @@ func after(s, sep string) string {
 	return s
 }
 
-// Reopen closes the store and opens it again. Connections stay.
+// Reopen closes the store and opens it again. Connections stay. A store with files that may not be written stays closed
+// if the library has closed it: it would leave out their streams.
 func (s *Store) Reopen() error {
-	if err := s.NS.ShutdownJetStream(); err != nil {
+	if !s.NS.JetStreamEnabled() {
+		if err := writable(filepath.Join(s.Cfg.Dir, server.JetStreamStoreDir)); err != nil {
+			return err
+		}
+	} else if err := s.NS.ShutdownJetStream(); err != nil {
 		return err
+	}
+	if s.NS.JetStreamConfig() != nil {
+		return errors.New("the library is still closing it")
 	}
 	return s.NS.EnableJetStream(&server.JetStreamConfig{StoreDir: s.Cfg.Dir, SyncAlways: true, Strict: true,
 		MaxMemory: streams.MaxMemory, MaxStore: s.Cfg.MaxStore, CompressOK: true})
+}
+
+// writable opens each file beneath a directory, and returns the first error.
+func writable(dir string) error {
+	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	})
 }

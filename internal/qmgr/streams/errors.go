@@ -88,10 +88,15 @@ func TooLarge(where string, size int, limit int64) error {
 	return transfer.Errorf(transfer.KindTooLarge, "a message of %d bytes is too large for %s; the limit is %d", size, where, limit)
 }
 
+// IsFull reports whether an error is that of a full stream, store or disk. The server gives all failures to store a
+// message one code, also that of a file that it may not write.
 func IsFull(api *jetstream.APIError) bool {
 	switch api.ErrorCode {
-	case codeNoStorage, codeStorageLimit, CodeStoreMaxBytes:
+	case codeNoStorage, codeStorageLimit:
 		return true
+	case CodeStoreMaxBytes:
+		errno := FailedCall(api.Description)
+		return errno == 0 || transfer.Full(errno)
 	}
 	return false
 }

@@ -15,11 +15,16 @@ import (
 // MaxBuffer is the most that a buffer may be asked for, in bytes.
 const MaxBuffer = 1 << 30
 
+// MinBuffer is the least that a buffer may be asked for, in bytes. A smaller one has room for a single full segment (65,483
+// bytes on loopback). Then each segment waits for the delayed acknowledgement of the one before, and acknowledging at
+// once does not help.
+const MinBuffer = 64 << 10
+
 // Options are the options of a connection. The zero value is the default.
 type Options struct {
 	Delay         bool // leave Nagle's algorithm on
 	QuickAck      bool // acknowledge at once; Linux only, elsewhere without effect
-	SendBuffer    int  // bytes, 0 to MaxBuffer; 0 leaves it to the system, which adapts it
+	SendBuffer    int  // bytes, MinBuffer to MaxBuffer; 0 leaves it to the system, which adapts it
 	ReceiveBuffer int  // likewise
 }
 
@@ -29,8 +34,11 @@ func (o Options) Check() error {
 		name string
 		v    int
 	}{{"send buffer", o.SendBuffer}, {"receive buffer", o.ReceiveBuffer}} {
-		if b.v < 0 || b.v > MaxBuffer {
-			return fmt.Errorf("%s of %d bytes is out of range; it goes from 0 to %d", b.name, b.v, MaxBuffer)
+		switch {
+		case b.v < 0 || b.v > MaxBuffer:
+			return fmt.Errorf("%s of %d bytes is out of range; it is 0 or goes from %d to %d", b.name, b.v, MinBuffer, MaxBuffer)
+		case b.v > 0 && b.v < MinBuffer:
+			return fmt.Errorf("%s of %d bytes has room for one segment, and each segment would wait for a delayed acknowledgement; it is 0 or goes from %d to %d", b.name, b.v, MinBuffer, MaxBuffer)
 		}
 	}
 	return nil

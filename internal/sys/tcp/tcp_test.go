@@ -58,7 +58,8 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		o  tcp.Options
 		ok bool
-	}{{tcp.Options{}, true}, {tcp.Options{SendBuffer: tcp.MaxBuffer}, true}, {tcp.Options{SendBuffer: -1}, false}, {tcp.Options{ReceiveBuffer: tcp.MaxBuffer + 1}, false}} {
+	}{{tcp.Options{}, true}, {tcp.Options{SendBuffer: tcp.MaxBuffer}, true}, {tcp.Options{SendBuffer: tcp.MinBuffer, ReceiveBuffer: tcp.MinBuffer}, true},
+		{tcp.Options{SendBuffer: 32766}, false}, {tcp.Options{ReceiveBuffer: 16 << 10}, false}, {tcp.Options{SendBuffer: tcp.MinBuffer - 1}, false}, {tcp.Options{SendBuffer: -1}, false}, {tcp.Options{ReceiveBuffer: tcp.MaxBuffer + 1}, false}} {
 		if err := c.o.Check(); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.o, err)
 		}

@@ -22,7 +22,7 @@ import (
 // are lost, no incomplete file has a final name, and all transfers end when there is space again.
 func TestCampaignDiskFull(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "disk-full", What: "disks full by blocks and by inodes at a random point: of the destination's data, of either ledger, of the queue manager's store, of the audit log",
-		Unit: "full disks", Full: 120, Root: true},
+		Unit: "full disks", Full: 120, Short: 4, Root: true},
 		func(t *testing.T, c *campaign.C) {
 			c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {
 				k := int((seed - 1) % uint64(len(disks)*2*len(loads)))
@@ -103,9 +103,7 @@ func (f *filling) up() {
 	f.n.Files("ALPHA", "more", 77, 100, 100)
 	f.another().Wait().Ends("successful", 0)
 	f.n.Files("ALPHA", "in", f.seed, f.load.files, f.load.size)
-	if f.load.each { // no item is the directory, and Ferry makes it with all permissions: there is no umask
-		must(f.t, os.Chmod(f.n.Path("ALPHA", "in"), 0o777))
-	}
+	must(f.t, os.Chmod(f.n.Path("ALPHA", "in"), 0o777)) // as a new directory at the destination, where there is no umask
 }
 
 // another starts a transfer of a few small files.
@@ -237,10 +235,10 @@ func (f *filling) saysNoSpace(p network.Progress) {
 	}
 	file := regexp.QuoteMeta(f.n.Path("BETA", "out")) + `(/in(/\d{6})?)?`
 	for _, text := range []string{
-		"^" + file + ` needs \d+ bytes, \d+ are free$`,
+		"^" + file + ` needs [\d.]+ \w+, and [\d.]+ \w+ are free$`,
 		"^no space is left for " + file + ": no space left on device$",
 		"^no inodes are left for " + file + "$",
-		"^no space at BETA: " + file + ` needs [\d.]+ \w+ more, [\d.]+ \w+ are free$`,
+		"^no space at BETA: " + file + ` needs [\d.]+ \w+ more, and [\d.]+ \w+ are free$`,
 	} {
 		if regexp.MustCompile(text).MatchString(p.Reason.Text) {
 			return

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"ferry/internal/transfer"
@@ -165,11 +166,7 @@ func (f *Form) odd(l leaf) (all []any) {
 	case []any:
 		all = append(all, 7, "x", map[string]any{"a": 1})
 		if len(v) > 0 {
-			many := make([]any, 5000)
-			for n := range many {
-				many[n] = v[0]
-			}
-			all = append(all, many)
+			all = append(all, tooMany(v[0]))
 		}
 	case map[string]any:
 		all = append(all, 7, "x", []any{1})
@@ -178,6 +175,16 @@ func (f *Form) odd(l leaf) (all []any) {
 		panic(fmt.Sprintf("a field of type %T", v))
 	}
 	return all
+}
+
+// tooMany returns a list with more items than any may have, or more bytes than a message of control may have. A queue
+// manager does not take a message of much more.
+func tooMany(item any) []any {
+	data, err := json.Marshal(item)
+	if err != nil {
+		panic(err)
+	}
+	return slices.Repeat([]any{item}, min(5000, wire.MaxControl/len(data)+1))
 }
 
 // An Oddity is a message with one field out of its range.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/wire"
 )
 
@@ -24,6 +25,18 @@ func TestOddIsNotRead(t *testing.T) {
 		t.Errorf("only %d values were tried", total)
 	}
 	t.Logf("%d values", total)
+}
+
+// TestOddIsSent makes each message with each field out of its range. A queue manager must take each one.
+func TestOddIsSent(t *testing.T) {
+	for _, f := range append(Replies(), Asks()...) {
+		sample := f.tree()
+		for _, l := range f.oddities() {
+			if o := oddly(sample, sample, l); len(o.Data) > streams.MaxPayload {
+				t.Errorf("%s has %d bytes with %s = %.40v", f.Name, len(o.Data), o.Field, o.Value)
+			}
+		}
+	}
 }
 
 // TestSamplesAreRead decodes each sample with every field set. So the defect of an oddity is its one field.

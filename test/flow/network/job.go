@@ -324,10 +324,10 @@ func (n *Network) transferFacts(j *Job, state string) judge.Transfer {
 	return t
 }
 
-// records waits until coordination has the last record of both sides, or for 30 s, and returns a transfer's records.
+// records waits until coordination has the last record of both sides, or until a test has no patience left, and returns a transfer's records.
 func (n *Network) records(id string) (all []Record) {
 	n.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -41,7 +41,7 @@ import (
 const QM = "QM"
 
 // patience is the limit of each wait. It decides no result: every wait is for a condition.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // Setup declares a network.
 type Setup struct {
@@ -311,7 +311,7 @@ func (n *Network) environment() []string {
 			env = append(env, e)
 		}
 	}
-	return append(env, "HOME="+filepath.Join(n.dir, "home"), "FERRY_NETWORK="+n.url, "FERRY_TIMEOUT="+(patience/3).String())
+	return append(env, "HOME="+filepath.Join(n.dir, "home"), "FERRY_NETWORK="+n.url, "FERRY_TIMEOUT=30s")
 }
 
 // Launch starts processes and does not wait until they are ready.

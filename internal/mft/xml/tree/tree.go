@@ -25,6 +25,7 @@ const (
 // Namespaces.
 const (
 	FerrySpace   = "urn:ferry"                                               // of Ferry's own attributes
+	pingSpace    = "http://www.ibm.com/xmlns/wmqfte/7.0.1/PingAgent"         // of a pingAgent
 	MonitorSpace = "http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition" // of the documents about monitors
 	sandboxSpace = "http://wmqfte.ibm.com/UserSandboxes"
 	schemaSpace  = "http://www.w3.org/2001/XMLSchema-instance"
@@ -154,7 +155,7 @@ func (g *grower) element(start xml.StartElement, depth int) (*Element, error) {
 	if depth > maxDepth {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the XML document has more than %d elements within each other, the limit", maxDepth)
 	}
-	if s := space(start.Name.Space); s != "" && s != MonitorSpace && s != sandboxSpace {
+	if s := space(start.Name.Space); s != "" && s != MonitorSpace && s != pingSpace && s != sandboxSpace {
 		return nil, Malformed("has the element <%.60s> of the namespace %.80q at line %d, which is unknown", e.Name, s, line)
 	}
 	if err := e.take(start.Attr); err != nil {

@@ -46,6 +46,14 @@ func ParseRoot(spec string) (r RootSpec) {
 	return r
 }
 
+// check returns the reason, of KindUsage, why the words after a root contradict each other, or nil.
+func (s RootSpec) check() error {
+	if s.ReadOnly && s.WriteOnly {
+		return transfer.Errorf(transfer.KindUsage, "root %s is both read-only and write-only", s.Dir).WithHint("give ,ro or ,wo")
+	}
+	return nil
+}
+
 // A root is a directory that bounds an agent's reads and writes.
 type root struct {
 	path string // as configured, absolute and clean
@@ -69,8 +77,8 @@ func (r *root) realPath() string {
 func (f *Roots) openRoot(spec string) (*root, error) {
 	s := ParseRoot(spec)
 	name := s.Dir
-	if s.ReadOnly && s.WriteOnly {
-		return nil, transfer.Errorf(transfer.KindUsage, "root %s is both read-only and write-only", name).WithHint("give ,ro or ,wo")
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 
 	abs, err := filepath.Abs(name)
@@ -111,6 +119,9 @@ func noRoot(name string, err error) error {
 func CheckRoots(roots []string) error {
 	for _, spec := range roots {
 		s := ParseRoot(spec)
+		if err := s.check(); err != nil {
+			return err
+		}
 		if s.Mounted {
 			continue // it may be mounted later
 		}

@@ -23,7 +23,24 @@ func (f *Roots) Permitted(may place.Permit, right transfer.Authority, d *Dir, na
 	if err != nil {
 		return err
 	}
-	return may(right, path.Join(real, name))
+	return PermittedAs(may, right, path.Join(real, name), d, name)
+}
+
+// PermittedAs checks a right to a name in a directory by its real path. A refusal names the path that the caller gave: it
+// does not reveal where links lead.
+func PermittedAs(may place.Permit, right transfer.Authority, real string, d *Dir, name string) error {
+	err := may(right, real)
+	if transfer.KindOf(err) != transfer.KindDenied {
+		return err
+	}
+	given := path.Join(d.path, name)
+	if given == real {
+		return err
+	}
+	if err := may(right, given); transfer.KindOf(err) == transfer.KindDenied {
+		return err
+	}
+	return notAllowed(right, given)
 }
 
 // PermittedAt is Permitted for a path with directories that may not exist.
@@ -50,11 +67,11 @@ func (f *Roots) MayName(may place.Permit, right transfer.Authority, l Location) 
 	if given := may.Check(right, l.Path); given != nil {
 		return given
 	}
-	return notAllowed(right, l)
+	return notAllowed(right, l.Path)
 }
 
-func notAllowed(right transfer.Authority, l Location) error {
-	return transfer.Errorf(transfer.KindDenied, "the rules do not allow %s at %s", right, transfer.Path(l.Path)).
+func notAllowed(right transfer.Authority, given string) error {
+	return transfer.Errorf(transfer.KindDenied, "the rules do not allow %s at %s", right, transfer.Path(given)).
 		WithHint("`ferry policy show` prints the rules")
 }
 
@@ -77,7 +94,7 @@ func (f *Roots) MayReach(may place.Permit, right transfer.Authority, l Location)
 	}
 	err = may.Reaches(right, path.Join(real, HostRules.Below(l.Path, at.Path)))
 	if transfer.KindOf(err) == transfer.KindDenied {
-		return notAllowed(right, l)
+		return notAllowed(right, l.Path)
 	}
 	return err
 }

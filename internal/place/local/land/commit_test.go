@@ -319,7 +319,7 @@ func TestNoSpace(t *testing.T) {
 	l := lander(f, disktest.NewJournal(nil), nil)
 	_, err := l.Create(1, "big", 1<<20, 1<<20)
 	wantKind(t, err, transfer.KindNoSpace)
-	if !strings.Contains(err.Error(), "1048576") || !strings.Contains(err.Error(), "big") || temporaries(t, dir) != nil {
+	if !strings.Contains(err.Error(), "big needs 1.0 MiB, and ") || !strings.Contains(err.Error(), "big") || temporaries(t, dir) != nil {
 		t.Fatal(err, temporaries(t, dir))
 	}
 	p, err := l.Create(1, "big", 1<<20, 1<<20)

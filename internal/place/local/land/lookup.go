@@ -3,7 +3,6 @@ package land
 import (
 	"errors"
 	"io/fs"
-	"path"
 
 	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
@@ -38,7 +37,7 @@ func (c *commit) lookUp(w *work) {
 // recheckRights fails an item that is about to get its name if it may no longer land there. The caller has just checked
 // that the directory is where it was when it was opened.
 func (c *commit) recheckRights(w *work) {
-	err := w.l.rights.landAs(path.Join(w.dir.Real(), w.place.Base()))
+	err := w.l.rights.landAs(w.dir.Dir, w.place.Base())
 	switch {
 	case transfer.KindOf(err) == transfer.KindDenied:
 		w.fail(err)

@@ -123,9 +123,9 @@ func (p *Partial) reserve(size int64) error {
 func (p *Partial) noSpace(need int64, err error) error {
 	free, ferr := p.dir.Free()
 	if ferr != nil {
-		return disk.Wrap(transfer.KindNoSpace, err, disk.SpaceHint, "%s needs %d bytes and there is no space for them", p.path(), need)
+		return disk.Wrap(transfer.KindNoSpace, err, disk.SpaceHint, "%s needs %s, and there is no space for that", p.path(), transfer.FormatBytes(need))
 	}
-	return disk.Wrap(transfer.KindNoSpace, err, disk.SpaceHint, "%s needs %d bytes, %d are free", p.path(), need, free)
+	return disk.Wrap(transfer.KindNoSpace, err, disk.SpaceHint, "%s needs %s, and %s are free", p.path(), transfer.FormatBytes(need), transfer.FormatBytes(free))
 }
 
 // usable returns nil unless the partial is closed or has failed permanently. The lock is held.

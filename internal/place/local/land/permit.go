@@ -40,12 +40,14 @@ func (r *rights) landAt(p disk.Location) error {
 	}
 	if h := r.tree.open.get(p.Parent().Path); h != nil {
 		defer r.tree.open.release(h) // its present path is checked when a file lands in it
-		return r.landAs(path.Join(h.Real(), p.Base()))
+		return r.landAs(h.Dir, p.Base())
 	}
 	return r.land(func(right transfer.Authority) error { return r.tree.fs.roots.PermittedAt(r.may, right, p) })
 }
 
-// landAs is land for the path of a name in a directory that was just opened or looked up.
-func (r *rights) landAs(path string) error {
-	return r.land(func(right transfer.Authority) error { return r.may(right, path) })
+// landAs is land for a name in a directory that was just opened or looked up.
+func (r *rights) landAs(d *disk.Dir, name string) error {
+	return r.land(func(right transfer.Authority) error {
+		return disk.PermittedAs(r.may, right, path.Join(d.Real(), name), d, name)
+	})
 }

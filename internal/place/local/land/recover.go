@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 	"syscall"
 
@@ -249,7 +248,7 @@ func (r *recovery) rename(temp *disk.Stat) (place.Verdict, transfer.Outcome, err
 		return r.refuse(err)
 	}
 
-	if err := r.l.rights.landAs(path.Join(r.dir.Real(), r.place.Base())); err != nil {
+	if err := r.l.rights.landAs(r.dir.Dir, r.place.Base()); err != nil {
 		return r.refuse(err) // the user's rights may have changed since the crash
 	}
 

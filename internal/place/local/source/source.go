@@ -250,7 +250,7 @@ func (s *Sources) mayRead(d *disk.Dir, name string) (realPath string, err error)
 		return "", err
 	}
 	realPath = path.Join(real, name)
-	return realPath, s.may(transfer.AuthSource, realPath)
+	return realPath, disk.PermittedAs(s.may, transfer.AuthSource, realPath, d, name)
 }
 
 type files struct{ *Sources }

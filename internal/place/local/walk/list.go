@@ -1,28 +1,27 @@
 package walk
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
-
-// A Name is a name in a directory, for display.
-type Name struct {
-	Name string
-	Dir  bool
-}
 
 // namesLooked bounds the number of names that Names reads from a directory.
 const namesLooked = 100_000
 
-// Names lists up to most names in a directory that begin with prefix, sorted. It lists files and directories only. It
-// omits names of Ferry's own and files that the user may not read.
-func (f *Finder) Names(may place.Permit, dir transfer.Path, prefix string, most int) ([]Name, error) {
+// Names lists up to most paths that begin with a prefix, of one directory, sorted. It lists files and directories only.
+// It omits names of Ferry's own and files that the user may not read.
+func (f *Finder) Names(may place.Permit, begin string, most int) ([]wire.PreviewItem, error) {
+	above, prefix := path.Split(begin)
+	dir := transfer.Path(cmp.Or(above, "."))
 	p, err := f.roots.Locate(dir)
 	if err == nil {
 		err = p.MayRead()
@@ -58,7 +57,7 @@ func (f *Finder) Names(may place.Permit, dir transfer.Path, prefix string, most 
 	}
 
 	slices.Sort(found)
-	var all []Name
+	var all []wire.PreviewItem
 	for _, n := range found {
 		if len(all) == most {
 			break
@@ -67,7 +66,11 @@ func (f *Finder) Names(may place.Permit, dir transfer.Path, prefix string, most 
 			continue
 		}
 		if st, err := d.Lstat(n); err == nil && (st.Type == disk.TypeFile || st.Type == disk.TypeDir && !f.roots.IsState(d, n)) {
-			all = append(all, Name{n, st.Type == disk.TypeDir})
+			it := wire.PreviewItem{Name: transfer.Path(above + n), Type: transfer.ItemFile}
+			if st.Type == disk.TypeDir {
+				it.Type = transfer.ItemDir
+			}
+			all = append(all, it)
 		}
 	}
 	return all, nil

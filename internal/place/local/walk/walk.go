@@ -369,7 +369,6 @@ func (w *walker) walkLiteral(a *Argument, after []string) error {
 	case st.Type == disk.TypeDir && !a.recursive:
 		return w.bad(src, a.base, directoryArgument(src))
 	case st.Type == disk.TypeLink && w.links != transfer.LinksFollow:
-		w.skipped++
 		return w.bad(src, a.base, disk.NotRegular(src, disk.TypeLink))
 	}
 	return w.top(&entry{d, name, st}, a.base, after)
@@ -554,7 +553,7 @@ func (w *walker) hidden(d *disk.Dir, name string) (err error, gone bool) {
 		return nil, false
 	}
 	// The real path at the time of opening is sufficient for names: the file is checked again when it is opened.
-	if err = w.may.Check(transfer.AuthSource, path.Join(d.Real(), name)); transfer.KindOf(err) != transfer.KindDenied {
+	if err = disk.PermittedAs(w.may, transfer.AuthSource, path.Join(d.Real(), name), d, name); transfer.KindOf(err) != transfer.KindDenied {
 		return err, false
 	}
 	return err, w.may.Check(transfer.AuthSource, d.Real()) != nil

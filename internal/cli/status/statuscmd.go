@@ -1,0 +1,221 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/automation/monitor"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
+	"ferry/internal/cli/usage"
+	"ferry/internal/client"
+	"ferry/internal/client/view"
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// codeTrouble is the result code if something needs a person.
+const codeTrouble = 1
+
+// most is the number of lines of a section.
+const most = 8
+
+// A section is a part of the screen: a heading, and a line for each object.
+type section struct {
+	heading string
+	columns []string
+	rows    [][]string
+	objects []any
+	more    int    // lines that are left out
+	list    string // the command that lists them
+	trouble bool   // it needs a person
+}
+
+func (s *section) add(object any, cells ...string) {
+	s.objects = append(s.objects, object)
+	if len(s.rows) == most {
+		s.more++
+		return
+	}
+	s.rows = append(s.rows, cells)
+}
+
+// New makes the command `ferry status`.
+func New() *cobra.Command {
+	q := &session.Query{}
+	c := &cobra.Command{Use: "status", Short: "Show on one screen the transfers that run, wait and have failed, and agents that are away", Args: usage.NoArgs,
+		Long: `Shows the transfers that have failed since yesterday, wait, are parked or run, the agents
+and queue managers that are away or degraded, and the monitors with a problem.
+
+Result codes: 0 nothing needs a person, 1 something does: a failed or parked transfer, one that
+waits for space, an agent that is unreachable or degraded, a queue manager that is away or
+degraded, a problem of a monitor. An agent that was stopped is no trouble.`,
+		Example: "  ferry status\n  ferry status --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			net, ctx, done, err := q.Open(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			all, own, err := sections(ctx, net, q.Timeout, time.Now())
+			if err != nil {
+				return err
+			}
+			return show(cmd, q.JSON, all, own)
+		}}
+	q.Add(c)
+	return c
+}
+
+// sections asks for everything on the screen. own reports that only transfers of the asker's own are in it.
+func sections(ctx context.Context, net *client.Client, timeout time.Duration, now time.Time) (all []*section, own bool, err error) {
+	failed := &section{heading: "failed since yesterday", columns: []string{"ID", "STATE", "FROM", "TO", "FAILED", "ENDED", "JOB", "REASON"},
+		list: "ferry transfer ls --state failed,partial --since yesterday", trouble: true}
+	parked := &section{heading: "parked", columns: []string{"ID", "STATE", "FROM", "TO", "SUBMITTED", "JOB", "REASON"}, list: "ferry transfer ls --state parked", trouble: true}
+	waiting := &section{heading: "waiting", columns: []string{"ID", "FROM", "TO", "BYTES", "SUBMITTED", "JOB", "REASON"}, list: "ferry transfer ls --state waiting,queued,accepted"}
+	running := &section{heading: "running", columns: []string{"ID", "STATE", "FROM", "TO", "FILES", "BYTES", "JOB"}, list: "ferry transfer ls --state running"}
+	yesterday := time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location())
+	end, err := net.Transfers(ctx, &wire.Filter{Since: yesterday}, 1<<20, func(p *transfer.Progress) error {
+		place(p, failed, parked, waiting, running)
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	agents, err := agentsOf(ctx, net)
+	if err != nil {
+		return nil, false, err
+	}
+	return append([]*section{failed, parked, waiting, running, agents}, monitors(ctx, net), managers(ctx, net, timeout)), end.Own, nil
+}
+
+// place adds a transfer to its section.
+func place(p *transfer.Progress, failed, parked, waiting, running *section) {
+	line, id, bytes := view.TransferOf(p), p.ID.String(), transfer.FormatBytes(p.BytesSoFar())
+	from, to := output.Ends(p)
+	submitted, reason := p.Submitted, ""
+	if submitted.IsZero() {
+		submitted = p.ID.Time()
+	}
+	if p.Reason != nil {
+		reason = p.Reason.Text
+	}
+	switch p.State {
+	case transfer.Failed, transfer.Partial:
+		failed.add(line, id, string(p.State), from, to, fmt.Sprint(p.FilesFailed), output.Stamp(p.Ended), p.Job, reason)
+	case transfer.Parked:
+		parked.add(line, id, string(p.State), from, to, output.Stamp(submitted), p.Job, reason)
+	case transfer.Waiting, transfer.Queued, transfer.Accepted:
+		if p.Reason != nil && p.Reason.Kind == transfer.KindNoSpace {
+			waiting.trouble = true
+		}
+		waiting.add(line, id, from, to, bytes, output.Stamp(submitted), p.Job, output.Or(reason, "it waits for its turn"))
+	default:
+		if !p.State.Final() {
+			running.add(line, id, string(p.State), from, to, fmt.Sprint(p.Files), bytes, p.Job)
+		}
+	}
+}
+
+// agentsOf returns the section of the agents that are away or degraded.
+func agentsOf(ctx context.Context, net *client.Client) (*section, error) {
+	s := &section{heading: "agents away or degraded", columns: []string{"AGENT", "STATE", "HEARD", "HOST", "REASON"}, list: "ferry agent ls"}
+	err := net.Agents(ctx, func(a *wire.AgentStatus) error {
+		reason := a.Reason
+		switch a.Status {
+		case wire.AgentUnreachable, wire.AgentDegraded:
+			s.trouble = true
+		case wire.AgentStopped:
+			reason = output.Or(reason, "it was stopped")
+		default:
+			return nil
+		}
+		s.add(a, string(a.Agent), a.Status, output.Age(a.Age), a.Host, reason)
+		return nil
+	})
+	return s, err
+}
+
+// monitors returns the section of the monitors with a problem. Agents that do not answer are in the section of agents.
+func monitors(ctx context.Context, net *client.Client) *section {
+	s := &section{heading: "monitors with a problem", columns: []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "PROBLEM"}, list: "ferry monitor ls", trouble: true}
+	_ = client.Definitions{Client: net}.EachAgent(ctx, "", func(at client.AtAgent) error {
+		for ask := (monitor.ListAsked{}); ; {
+			page, err := client.Ask[monitor.Listed](ctx, at, monitor.AskList, ask)
+			if err != nil {
+				return err
+			}
+			for n := range page.Monitors {
+				m := &page.Monitors[n]
+				ask.After = m.Definition.Name
+				if m.Problem != nil {
+					s.add(view.MonitorShownOf(m), m.Definition.Name, string(at.Agent), m.State, m.Definition.Dir.String(), m.Problem.Text)
+				}
+			}
+			if !page.More || len(page.Monitors) == 0 {
+				return nil
+			}
+		}
+	}, func(transfer.AgentName, error) {})
+	return s
+}
+
+// managers returns the section of the queue managers.
+func managers(ctx context.Context, net *client.Client, timeout time.Duration) *section {
+	s := &section{heading: "queue managers", columns: []string{"NAME", "STATE", "STORE", "BEHIND", "REASON"}, list: "ferry qm ls"}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	all, err := qmgr.Members(ctx, net.Conn)
+	if err != nil {
+		s.add(nil, "-", "?", "-", "-", err.Error())
+		return s
+	}
+	for _, m := range all {
+		state := "UP"
+		switch {
+		case !m.Up:
+			state, s.trouble = "AWAY", true
+		case m.Degraded != "":
+			state, s.trouble = "DEGRADED", true
+		}
+		s.add(m, m.Name, state, transfer.FormatBytes(int64(m.StoreBytes)), fmt.Sprint(m.Lag), m.Degraded)
+	}
+	return s
+}
+
+// show prints the sections. Its error is the result code if one of them needs a person.
+func show(cmd *cobra.Command, asJSON bool, all []*section, own bool) error {
+	trouble := slices.ContainsFunc(all, func(s *section) bool { return s.trouble && len(s.objects) > 0 })
+	for _, s := range all {
+		if asJSON {
+			for _, o := range s.objects {
+				if o != nil {
+					output.JSON(cmd, o)
+				}
+			}
+			continue
+		}
+		out := cmd.OutOrStdout()
+		fmt.Fprintf(out, "%s: %d\n", s.heading, len(s.objects))
+		if len(s.rows) == 0 {
+			continue
+		}
+		output.Table(out, append([][]string{s.columns}, s.rows...))
+		if s.more > 0 {
+			fmt.Fprintf(out, "and %d more; `%s` lists them\n", s.more, s.list)
+		}
+		fmt.Fprintln(out)
+	}
+	if own && !asJSON {
+		fmt.Fprintln(cmd.ErrOrStderr(), "ferry: of transfers, only those that you may see")
+	}
+	if trouble {
+		return output.Exit(codeTrouble)
+	}
+	return nil
+}

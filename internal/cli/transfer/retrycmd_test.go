@@ -1,0 +1,55 @@
+package transfer
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"ferry/internal/cli/output"
+	"ferry/internal/transfer"
+)
+
+// A transfer that cannot be repeated does not keep the others, and the first code is that of the command.
+func TestRetryEach(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var tried []string
+	said := 0
+	one := func(id string) error {
+		tried = append(tried, id)
+		switch id {
+		case "unknown":
+			return transfer.Errorf(transfer.KindNotFound, "no such transfer")
+		case "partial":
+			return output.Exit(transfer.CodePartial)
+		case "stop":
+			stop()
+			return output.Exit(130)
+		}
+		return nil
+	}
+	explain := func(error) { said++ }
+	err := each(ctx, []string{"good", "partial", "unknown", "good"}, one, explain)
+	if err != output.Exit(transfer.CodePartial) || said != 1 || len(tried) != 4 {
+		t.Errorf("%v, %d errors explained, tried %q", err, said, tried)
+	}
+	if err := each(ctx, []string{"good", "good"}, one, explain); err != nil {
+		t.Error(err)
+	}
+	tried = nil
+	if err := each(ctx, []string{"stop", "good"}, one, explain); err != output.Exit(130) || !slices.Equal(tried, []string{"stop"}) {
+		t.Errorf("%v after a signal, tried %q", err, tried)
+	}
+}
+
+// A transfer that has not ended is shown with its part of all bytes.
+func TestBytesText(t *testing.T) {
+	p := &transfer.Progress{State: transfer.Running, Found: transfer.Found{BytesTotal: 4 << 10, Walked: true}, Traffic: transfer.Traffic{BytesSent: 1 << 10}}
+	if got := bytesText(p); got != "1.0 KiB of 4.0 KiB, 25%" {
+		t.Errorf("%q", got)
+	}
+	p.State, p.Bytes = transfer.Successful, 4<<10
+	if got := bytesText(p); got != "4.0 KiB" {
+		t.Errorf("%q", got)
+	}
+}
