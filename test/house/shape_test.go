@@ -20,15 +20,12 @@ import (
 	"testing"
 )
 
-// The shape that every package of the product has, unless shapes.txt allows it more for the time being.
+// mostOf are the limits of every package of the product, by kind of figure.
 var mostOf = map[string]int{
 	"lines":   5000, // of a package, without tests and generated files
 	"circle":  6,    // files of a package that all call into one another
 	"methods": 45,   // of a type, with those of its embedded types and of its one-field wrappers
 }
-
-// shapesFile has the packages that are above a limit. A line is a package, a kind and a number, separated by tabs.
-const shapesFile = "test/house/shapes.txt"
 
 // A listed package is one package as the go command lists it.
 type listed struct {
@@ -36,76 +33,38 @@ type listed struct {
 	GoFiles                 []string
 }
 
-// TestShapesFall keeps packages, circles of files and types below their limits. A package above a limit may not grow.
-// When it falls, its number in shapes.txt falls: go test ./test/house -run ShapesFall -update.
-func TestShapesFall(t *testing.T) {
+// TestShapes keeps packages, circles of files and types below their limits.
+func TestShapes(t *testing.T) {
 	all, err := productShapes(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := project()
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed := readCeilings(files[shapesFile])
-	if !*update {
-		for _, complaint := range shapesFall(all, allowed) {
-			t.Error(complaint)
-		}
-		return
-	}
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(all)) {
-		_, kind, _ := strings.Cut(k, "\t")
-		n, most := all[k], allowed[k]
-		if len(allowed) > 0 {
-			n = min(n, most)
-		}
-		if n > mostOf[kind] {
-			fmt.Fprintf(&b, "%s\t%d\n", k, n)
-		}
-	}
-	if err := os.WriteFile(filepath.Join("..", "..", filepath.FromSlash(shapesFile)), []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
+	for _, complaint := range shapesAbove(all) {
+		t.Error(complaint)
 	}
 }
 
-// shapesFall complains about figures above their limit, and about ceilings that are too high. The keys of both maps are
-// a package, a tab and a kind.
-func shapesFall(all, allowed map[string]int) (complaints []string) {
+// shapesAbove complains about figures above their limit. The keys are a package, a tab and a kind.
+func shapesAbove(all map[string]int) (complaints []string) {
 	for _, k := range slices.Sorted(maps.Keys(all)) {
 		dir, kind, _ := strings.Cut(k, "\t")
-		n, most := all[k], max(mostOf[kind], allowed[k])
-		switch {
-		case n > most:
+		if n, most := all[k], mostOf[kind]; n > most {
 			complaints = append(complaints, fmt.Sprintf("%s: %d %s, and the most is %d; split it", dir, n, kind, most))
-		case allowed[k] > max(n, mostOf[kind]) || allowed[k] > 0 && n <= mostOf[kind]:
-			complaints = append(complaints, fmt.Sprintf("%s: %d %s, and shapes.txt allows %d; lower it with -update", dir, n, kind, allowed[k]))
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(allowed)) {
-		if _, ok := all[k]; !ok {
-			complaints = append(complaints, fmt.Sprintf("shapes.txt has %q, and there is no such package; lower it with -update", k))
 		}
 	}
 	return complaints
 }
 
-func TestShapesFallTrials(t *testing.T) {
+func TestShapesTrials(t *testing.T) {
 	for _, c := range []struct {
-		name         string
-		all, allowed map[string]int
-		want         string
+		name string
+		all  map[string]int
+		want string
 	}{
-		{"within the limit", map[string]int{"a\tcircle": 6}, nil, ""},
-		{"above the limit", map[string]int{"a\tcircle": 7}, nil, "a: 7 circle"},
-		{"at its ceiling", map[string]int{"a\tlines": 6000}, map[string]int{"a\tlines": 6000}, ""},
-		{"above its ceiling", map[string]int{"a\tlines": 6001}, map[string]int{"a\tlines": 6000}, "the most is 6000"},
-		{"fell", map[string]int{"a\tlines": 5999}, map[string]int{"a\tlines": 6000}, "-update"},
-		{"fell below the limit", map[string]int{"a\tlines": 5}, map[string]int{"a\tlines": 6000}, "-update"},
-		{"is gone", nil, map[string]int{"a\tlines": 6000}, "no such package"},
+		{"within the limit", map[string]int{"a\tcircle": 6}, ""},
+		{"above the limit", map[string]int{"a\tcircle": 7}, "a: 7 circle"},
 	} {
-		got := shapesFall(c.all, c.allowed)
+		got := shapesAbove(c.all)
 		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
 			t.Errorf("%s: says %q, want one sentence with %q", c.name, got, c.want)
 		}

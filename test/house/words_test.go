@@ -27,15 +27,15 @@ var roundabout = regexp.MustCompile(`(?i)\b(what(ever)?|who|whom|whose|nobody|so
 // ordinary is one word of prose.
 var ordinary = regexp.MustCompile(`[A-Za-z][A-Za-z'-]*`)
 
-// TestWordsFall keeps the number of roundabout words in each folder from rising. A folder that falls gets a lower ceiling:
-// go test ./test/house -run WordsFall -update.
-func TestWordsFall(t *testing.T) {
+// TestWordsDoNotRise keeps the number of roundabout words in each folder from rising. A folder below its ceiling is in order;
+// go test ./test/house -run WordsDoNotRise -update lowers the ceilings.
+func TestWordsDoNotRise(t *testing.T) {
 	files, err := project()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !*update {
-		hold(t, wordsFall)
+		hold(t, wordsRose)
 		return
 	}
 	found, allowed := roundaboutWords(files), readCeilings(files[ceilings])
@@ -52,13 +52,13 @@ func TestWordsFall(t *testing.T) {
 	}
 }
 
-func TestWordsFallTrials(t *testing.T) {
+func TestWordsDoNotRiseTrials(t *testing.T) {
 	code := "// Package a counts what comes.\npackage a\n"
-	try(t, wordsFall, []trial{
+	try(t, wordsRose, []trial{
 		{"at the ceiling", tree{"internal/a/b/a.go": code, ceilings: "internal/a\tcode\t1\n"}, ""},
 		{"above", tree{"internal/a/a.go": code, ceilings: "internal/a\tcode\t0\n"}, "internal/a: 1 roundabout words in code, 0 allowed"},
 		{"no ceiling", tree{"internal/a/a.go": code, ceilings: ""}, "internal/a: 1 roundabout words in code, 0 allowed"},
-		{"below", tree{"internal/a/a.go": "// Package a counts.\npackage a\n", ceilings: "internal/a\tcode\t1\n"}, "-update"},
+		{"below", tree{"internal/a/a.go": "// Package a counts.\npackage a\n", ceilings: "internal/a\tcode\t1\n"}, ""},
 		{"a message", tree{"a.go": "package a\n\nvar x = \"nobody has answered yet\"\n", ceilings: ""}, ".: 1 roundabout words in messages"},
 		{"a short literal", tree{"a.go": "package a\n\nvar x = \"nobody\"\n", ceilings: ""}, ""},
 		{"a test", tree{"test/a/a.go": code, ceilings: ""}, "test/a: 1 roundabout words in tests"},
@@ -69,19 +69,13 @@ func TestWordsFallTrials(t *testing.T) {
 	})
 }
 
-// wordsFall complains about folders with more roundabout words than their ceiling, and about ceilings that are too high.
-func wordsFall(files tree) (complaints []string) {
+// wordsRose complains about folders with more roundabout words than their ceiling.
+func wordsRose(files tree) (complaints []string) {
 	found, allowed := roundaboutWords(files), readCeilings(files[ceilings])
-	for k := range allowed {
-		found[k] += 0
-	}
 	for _, k := range slices.Sorted(maps.Keys(found)) {
 		folder, kind, _ := strings.Cut(k, "\t")
-		switch n, most := found[k], allowed[k]; {
-		case n > most:
+		if n, most := found[k], allowed[k]; n > most {
 			complaints = append(complaints, fmt.Sprintf("%s: %d roundabout words in %s, %d allowed; name the subject and the object", folder, n, kind, most))
-		case n < most:
-			complaints = append(complaints, fmt.Sprintf("%s: %d roundabout words in %s, and %s allows %d; run go test ./test/house -run WordsFall -update", folder, n, kind, ceilings, most))
 		}
 	}
 	return complaints
