@@ -204,7 +204,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 		r.sum.End()
 	}
 
-	p.sent.end(r.item, version)
+	p.sent.end(r.item, version, r.facts.Mtime)
 	p.out.b.End(r.item, offset)
 	return true, nil
 }

@@ -30,6 +30,7 @@ type begun struct {
 	to     transfer.Path      // the archive for the source; empty: none
 	before bool               // an earlier run may have sent all of it
 	ends   []transfer.Version // versions that this run has sent to their end, each once
+	mtime  int64              // of the last of them
 	sum    string             // the digest of the last version; summed: it was sent, too
 	summed bool
 }
@@ -50,14 +51,15 @@ func (s *sentItems) add(n uint64, it transfer.Item, t *walk.Task) *begun {
 	return s.items[n]
 }
 
-// end records that the end of a file will be sent now.
-func (s *sentItems) end(n uint64, v transfer.Version) {
+// end records that the end of a file will be sent now, with the file's version and time of modification.
+func (s *sentItems) end(n uint64, v transfer.Version, mtime int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.items[n]
 	if b == nil {
 		return
 	}
+	b.mtime = mtime
 	if b.summed = false; !slices.Contains(b.ends, v) {
 		b.ends = append(b.ends, v)
 	}
@@ -133,7 +135,7 @@ func (s *sentItems) check(oc transfer.Outcome) (is checkedOutcome, why string) {
 	}
 
 	is.Outcome = oc
-
+	is.Mtime = 0
 	switch {
 	case b == nil:
 		return is, notBegun
@@ -147,7 +149,7 @@ func (s *sentItems) check(oc transfer.Outcome) (is checkedOutcome, why string) {
 		return is, "an outcome of another state of the file than was sent"
 	}
 
-	is.Source, is.Picked = b.source, b.picked
+	is.Source, is.Picked, is.Mtime = b.source, b.picked, b.mtime
 	return is, ""
 }
 

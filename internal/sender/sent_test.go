@@ -17,7 +17,7 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 	s.begin(2, transfer.Item{Type: transfer.ItemDir, Source: "d"}, drop)
 	s.begin(3, transfer.Item{Type: transfer.ItemBad, Source: "bad"}, drop)
 	s.addEarlier(4, []transfer.Item{{Type: transfer.ItemFile, Source: "old"}}, []walk.Task{*drop})
-	s.end(1, v)
+	s.end(1, v, 17)
 	bad := transfer.Errorf(transfer.KindExists, "no")
 	for _, c := range []struct {
 		oc  transfer.Outcome
@@ -29,7 +29,7 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "b", Version: v}, ""},
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "b", Version: "\x01then"}, "an outcome of another state of the file than was sent"},
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "a", Version: v}, "an outcome of another file than the item's"},
-		{transfer.Outcome{Item: 2, Type: transfer.ItemDir, Source: "d"}, ""},
+		{transfer.Outcome{Item: 2, Type: transfer.ItemDir, Source: "d", Mtime: 5}, ""}, // the destination does not decide it
 		{transfer.Outcome{Item: 2, Type: transfer.ItemFile, Source: "d"}, "an outcome of another type than the item's"},
 		{transfer.Outcome{Item: 3, Type: transfer.ItemBad, Source: "bad"}, "an outcome of another type than the item's"},
 		{transfer.Outcome{Item: 4, Type: transfer.ItemFile, Source: "old"}, ""},
@@ -38,6 +38,9 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 		is, why := s.check(c.oc)
 		if why != c.why {
 			t.Errorf("%+v: %q, want %q", c.oc, why, c.why)
+		}
+		if want := map[uint64]int64{1: 17}[c.oc.Item]; why == "" && is.Mtime != want {
+			t.Errorf("%+v has the time %d, not %d", c.oc, is.Mtime, want)
 		}
 		if why == "" && (is.Source == "" || is.delete != (c.oc.Item > 0) || is.form != is.delete) {
 			t.Errorf("%+v is taken as %+v", c.oc, is)
@@ -52,7 +55,7 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 func TestDigestsThatWereSent(t *testing.T) {
 	s := &sentItems{items: map[uint64]*begun{}}
 	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, &walk.Task{})
-	s.end(0, "1")
+	s.end(0, "1", 0)
 	s.digest(0, "1", "xxh3:00")
 	if sum, ok := s.digestOf(0, "1"); sum != "xxh3:00" || !ok {
 		t.Errorf("%q, %v", sum, ok)
@@ -60,7 +63,7 @@ func TestDigestsThatWereSent(t *testing.T) {
 	if _, ok := s.digestOf(0, "2"); ok {
 		t.Error("the digest of another version is known")
 	}
-	s.end(0, "2")
+	s.end(0, "2", 0)
 	if _, ok := s.digestOf(0, "1"); ok {
 		t.Error("the digest of an earlier version is still known")
 	}

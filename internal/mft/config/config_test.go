@@ -100,7 +100,7 @@ func TestDirectoriesThatAreOdd(t *testing.T) {
 	c, err := Read(fstest.MapFS{
 		"a/agent.properties": file("agentName=ALPHA\ntransferRoot=/a"), "b/agent.properties": file("agentName=alpha\ntransferRoot=/b"),
 		"bad/agent.properties": file("a=\\u1"), "x/UserSandboxes.xml": file("x"), "y/agent.properties": file("agentName=Y"), "y/UserSandboxes.xml": file("x"),
-		"z/agent.properties": file("agentName=GAMMA\nuserSandboxes=true"), "exits/keep/empty": {Mode: os.ModeDir}, "logs/output0.log": file("x"), deep: file("agentName=DEEP"),
+		"z/agent.properties": file("agentName=GAMMA\nuserSandboxes=true"), "exits/keep/empty": {Mode: os.ModeDir}, "logs/output0.log": file("x"), "qm.ini": file("TCP:\n SndBuffSize=32766"), deep: file("agentName=DEEP"),
 		"q/agent.properties": {Mode: os.ModeNamedPipe}, "MQMFTCredentials.xml": file("<secret/>"), "command.properties": file("a=\\u1"),
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ func TestDirectoriesThatAreOdd(t *testing.T) {
 		"not taken b/agent.properties: agent ALPHA is not made of it, for a/agent.properties is another agent of that name",
 		"not taken bad/agent.properties: line 1 of the properties: ", "not taken x/UserSandboxes.xml: there is no agent.properties beside it",
 		"not taken y/agent.properties: agent name \"Y\"", "not taken z/agent.properties: there is no UserSandboxes.xml beside it; the agent is not made",
-		"not needed logs: ", "not taken q/agent.properties: it cannot be read: it is no regular file", "not needed MQMFTCredentials.xml: ",
+		"not needed logs: ", "not taken qm.ini: it configures a queue manager of MQ; for the buffers of its TCP stanza see --tcp-send-buffer", "not taken q/agent.properties: it cannot be read: it is no regular file", "not needed MQMFTCredentials.xml: ",
 		"lies too deep", "not taken command.properties: line 1", "not needed y/UserSandboxes.xml: the agent has no userSandboxes=true",
 	} {
 		if !strings.Contains(all, want) {
