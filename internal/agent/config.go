@@ -50,6 +50,7 @@ type Config struct {
 	RecordRoot                           string              // where data sets lie; default the first root
 	Sandbox                              *policy.Rules       // the part of the policy that holds here; nil: all
 	Programs                             string              // directories of the programs that it may run, in the system's list; empty: none
+	Exits                                transfer.Exits      // the exits of its transfers and monitors, among those programs
 	Streams                              *Streams            // nil: the agent sends and receives files beneath its Roots
 	Duties                               []duty.Maker        // its work beside the transfers that are submitted to it
 	DirLock                              *ledger.DirLock     // that StandBy has given; nil: the agent has no standby

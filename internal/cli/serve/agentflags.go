@@ -5,6 +5,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +39,8 @@ type agentFlags struct {
 	encoding, eol, replace, recordRoot   string
 	sandbox                              sandboxFlag
 	programs                             string
+	exits                                []string
+	exitTime                             time.Duration
 	limits                               []string
 }
 
@@ -67,6 +70,8 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for the data to one agent; may be repeated")
 	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network and only take rights away")
 	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them; several as in PATH (default: none are run)")
+	fl.StringArrayVar(&f.exits, "exit", nil, "POINT=PROGRAM: have a program of --programs decide about each transfer or trigger here; POINT is source-start, source-end, destination-start, destination-end or monitor; may be repeated")
+	fl.DurationVar(&f.exitTime, "exit-time", transfer.DefaultExitTime, "time limit of one run of an exit")
 	f.log.Add(c, "info")
 }
 
@@ -146,6 +151,9 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 		return c, err
 	}
 	c.Carve, c.Programs = session.SecretDirs(cmd), f.programs
+	if c.Exits, err = transfer.ParseExits(f.exits, f.exitTime); err != nil {
+		return c, err
+	}
 
 	c.Content = conversion.Defaults{Encoding: f.encoding, EOL: f.eol, Replace: f.replace}
 	if err := c.Content.Check(); err != nil {
