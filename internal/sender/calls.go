@@ -95,7 +95,7 @@ func (o *programRunner) prepare(ctx context.Context) (ready bool, v *DriveResult
 	}
 	return true, nil, o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Programs.Ready, rec.Progress.Reason = true, nil
-		rec.Request.Meta, rec.Programs.Chosen = choice.ApplyMeta(rec.Request.Meta), choice != nil && choice.Names != nil
+		rec.Request.Meta, rec.Programs.Chosen = choice.ApplyMeta(rec.Request.Meta), choice != nil && choice.Chosen
 		return nil
 	})
 }

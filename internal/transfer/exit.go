@@ -88,8 +88,15 @@ type ExitFiles func(ctx context.Context, put func(ExitFile) error) error
 // A Choice is the part of an answer of an exit that changes a transfer.
 type Choice struct {
 	Meta map[string]*string `json:"metadata,omitempty"` // entries to set; nil: to remove
-	// Names has the name beneath DEST of each chosen file, by its source. nil: all files are sent, under their own names.
-	Names map[Path]Path `json:"names,omitempty"`
+	// Chosen says that only the Files are sent, which may be none. Otherwise all files are sent, under their own names.
+	Chosen bool         `json:"chosen,omitempty"`
+	Files  []ChosenFile `json:"files,omitempty"`
+}
+
+// A ChosenFile is a file that an exit has chosen, with its name beneath DEST.
+type ChosenFile struct {
+	Source Path `json:"source"`
+	Name   Path `json:"name"`
 }
 
 // ApplyMeta returns metadata with the entries of the choice.
@@ -112,8 +119,8 @@ func (c *Choice) ApplyMeta(meta map[string]string) map[string]string {
 // Directories returns the directories of the chosen names.
 func (c *Choice) Directories() map[Path]bool {
 	dirs := map[Path]bool{}
-	for _, name := range c.Names {
-		for d := path.Dir(string(name)); d != "." && d != "/" && !dirs[Path(d)]; d = path.Dir(d) {
+	for _, f := range c.Files {
+		for d := path.Dir(string(f.Name)); d != "." && d != "/" && !dirs[Path(d)]; d = path.Dir(d) {
 			dirs[Path(d)] = true
 		}
 	}

@@ -134,11 +134,12 @@ func verdict(at transfer.CallPoint, name string, q *transfer.Request, known map[
 		return nil, "", bad(at, name, "has given metadata that cannot be: %w", err)
 	}
 	if a.Files != nil {
-		if c.Names, failure = names(at, name, *a.Files, known); failure != nil {
+		c.Chosen = true
+		if c.Files, failure = choose(at, name, *a.Files, known); failure != nil {
 			return nil, "", failure
 		}
 	}
-	if len(c.Meta) == 0 && c.Names == nil {
+	if len(c.Meta) == 0 && !c.Chosen {
 		c = nil
 	}
 	return c, a.Message, nil
@@ -161,26 +162,28 @@ func decode(said []byte, a *answer) error {
 	return nil
 }
 
-// names returns the names of chosen files, by their sources.
-func names(at transfer.CallPoint, name string, files []chosen, known map[transfer.Path]transfer.Path) (map[transfer.Path]transfer.Path, *transfer.Error) {
-	all, taken := map[transfer.Path]transfer.Path{}, map[transfer.Path]bool{}
+// choose returns the chosen files of an answer, each with its name.
+func choose(at transfer.CallPoint, name string, files []chosen, known map[transfer.Path]transfer.Path) (all []transfer.ChosenFile, failure *transfer.Error) {
+	sources, names := map[transfer.Path]bool{}, map[transfer.Path]bool{}
 	for _, f := range files {
 		own, given := known[f.Source]
-		if !given {
+		switch {
+		case !given:
 			return nil, bad(at, name, "has chosen the file %s, which it was not given", f.Source)
-		}
-		if _, twice := all[f.Source]; twice {
+		case sources[f.Source]:
 			return nil, bad(at, name, "has chosen the file %s twice", f.Source)
-		}
-		if f.Name == "" {
+		case f.Name == "":
 			f.Name = own
-		} else if err := transfer.CheckExitName(f.Name); err != nil {
-			return nil, bad(at, name, "has chosen a name that cannot be: %w", err)
+		default:
+			if err := transfer.CheckExitName(f.Name); err != nil {
+				return nil, bad(at, name, "has chosen a name that cannot be: %w", err)
+			}
 		}
-		if taken[f.Name] {
+		if names[f.Name] {
 			return nil, bad(at, name, "has given two files the name %s", f.Name)
 		}
-		all[f.Source], taken[f.Name] = f.Name, true
+		sources[f.Source], names[f.Name] = true, true
+		all = append(all, transfer.ChosenFile{Source: f.Source, Name: f.Name})
 	}
 	return all, nil
 }

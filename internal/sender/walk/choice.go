@@ -26,10 +26,13 @@ func (c *Config) chosen(rec *ledger.Source) (*selection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if choice == nil || choice.Names == nil {
+	if choice == nil || !choice.Chosen {
 		return nil, transfer.Errorf(transfer.KindInternal, "the ledger has lost the files that the exit of transfer %s has chosen", rec.Request.ID)
 	}
-	s := &selection{names: choice.Names, dirs: choice.Directories(), asked: c.Reader(rec)}
+	s := &selection{names: map[transfer.Path]transfer.Path{}, dirs: choice.Directories(), asked: c.Reader(rec)}
+	for _, f := range choice.Files {
+		s.names[f.Source] = f.Name
+	}
 	if r := rec.Resolution; r != nil {
 		s.into = r.Into
 	} else {
@@ -60,7 +63,7 @@ func (s *selection) takes(it *transfer.Item) bool {
 		into = own.Dest.Directory()
 	}
 	if name != it.Name && !into {
-		it.Type, it.Err = transfer.ItemBad, transfer.Errorf(transfer.KindUsage, "the exit has renamed %s, and DEST is no directory", it.Source).
+		it.Type, it.Err = transfer.ItemBad, transfer.Errorf(transfer.KindExit, "the exit has renamed %s, and DEST is no directory", it.Source).
 			WithHint("end DEST in /")
 		return true
 	}
