@@ -177,7 +177,7 @@ func TestLastOutcomes(t *testing.T) {
 	both := []transfer.Outcome{outcome(0, "/a"), outcome(1, "/b")}
 	for n, oc := range both {
 		m.sent.begin(uint64(n), transfer.Item{Type: transfer.ItemFile, Source: oc.Source}, &walk.Task{})
-		m.sent.end(uint64(n), "", 0)
+		m.sent.end(uint64(n), "")
 	}
 	m.outcomes.record(&wire.Outcomes{Batch: 1, Last: true, Outcomes: both})
 	if s := m.State(); s != transfer.Negotiating || len(m.told) > 0 {

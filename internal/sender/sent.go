@@ -30,7 +30,7 @@ type begun struct {
 	to     transfer.Path      // the archive for the source; empty: none
 	before bool               // an earlier run may have sent all of it
 	ends   []transfer.Version // versions that this run has sent to their end, each once
-	mtime  int64              // of the last of them
+	mtime  int64              // as it was sent last
 	sum    string             // the digest of the last version; summed: it was sent, too
 	summed bool
 }
@@ -51,15 +51,23 @@ func (s *sentItems) add(n uint64, it transfer.Item, t *walk.Task) *begun {
 	return s.items[n]
 }
 
-// end records that the end of a file will be sent now, with the file's version and time of modification.
-func (s *sentItems) end(n uint64, v transfer.Version, mtime int64) {
+// dated records when a file that is sent now was modified.
+func (s *sentItems) dated(n uint64, mtime int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.items[n]; b != nil {
+		b.mtime = mtime
+	}
+}
+
+// end records that the end of a file will be sent now.
+func (s *sentItems) end(n uint64, v transfer.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.items[n]
 	if b == nil {
 		return
 	}
-	b.mtime = mtime
 	if b.summed = false; !slices.Contains(b.ends, v) {
 		b.ends = append(b.ends, v)
 	}
@@ -135,7 +143,7 @@ func (s *sentItems) check(oc transfer.Outcome) (is checkedOutcome, why string) {
 	}
 
 	is.Outcome = oc
-	is.Mtime = 0
+
 	switch {
 	case b == nil:
 		return is, notBegun

@@ -17,7 +17,8 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 	s.begin(2, transfer.Item{Type: transfer.ItemDir, Source: "d"}, drop)
 	s.begin(3, transfer.Item{Type: transfer.ItemBad, Source: "bad"}, drop)
 	s.addEarlier(4, []transfer.Item{{Type: transfer.ItemFile, Source: "old"}}, []walk.Task{*drop})
-	s.end(1, v, 17)
+	s.end(1, v)
+	s.dated(1, 17)
 	bad := transfer.Errorf(transfer.KindExists, "no")
 	for _, c := range []struct {
 		oc  transfer.Outcome
@@ -55,7 +56,7 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 func TestDigestsThatWereSent(t *testing.T) {
 	s := &sentItems{items: map[uint64]*begun{}}
 	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, &walk.Task{})
-	s.end(0, "1", 0)
+	s.end(0, "1")
 	s.digest(0, "1", "xxh3:00")
 	if sum, ok := s.digestOf(0, "1"); sum != "xxh3:00" || !ok {
 		t.Errorf("%q, %v", sum, ok)
@@ -63,7 +64,7 @@ func TestDigestsThatWereSent(t *testing.T) {
 	if _, ok := s.digestOf(0, "2"); ok {
 		t.Error("the digest of another version is known")
 	}
-	s.end(0, "2", 0)
+	s.end(0, "2")
 	if _, ok := s.digestOf(0, "1"); ok {
 		t.Error("the digest of an earlier version is still known")
 	}

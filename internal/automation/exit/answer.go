@@ -114,14 +114,14 @@ func verdict(at transfer.CallPoint, name string, q *transfer.Request, known map[
 	case a.Action == cancel && end:
 		return nil, a.Message, bad(at, name, "cannot cancel a transfer that has ended: %s", a.Message)
 	case a.Action == cancel:
-		what := "transfer"
+		stopped := "transfer"
 		if at == transfer.MonitorExit {
-			what = "trigger"
+			stopped = "trigger"
 		}
 		if a.Message == "" {
 			a.Message = "it gave no reason"
 		}
-		return nil, a.Message, bad(at, name, "has cancelled the %s: %s", what, a.Message)
+		return nil, a.Message, bad(at, name, "has cancelled the %s: %s", stopped, a.Message)
 	case a.Action != proceed:
 		return nil, "", bad(at, name, "has answered with the action %.40q; it is proceed or cancel", a.Action)
 	case a.Files != nil && !start:

@@ -9,8 +9,8 @@
 //	monitor             after a trigger, before its transfer is submitted
 //
 // The ledger has the end of each exit, with its answer. An exit is not run again once that is on record: a transfer that
-// resumes goes on with the recorded answer. An exit whose end is not on record runs again after a crash, so an exit may
-// run more than once. Its answer counts once.
+// resumes goes on with the recorded answer. An exit without a recorded end runs again after a crash, so it may run more
+// than once. Its answer counts once.
 package exit
 
 import (
@@ -186,7 +186,7 @@ func (x *Executor) Trigger(ctx context.Context, monitor, principal string, q *tr
 	return nil, err
 }
 
-// ForgetTrigger removes the end of the exit of a trigger whose result the monitor has on record.
+// ForgetTrigger removes the end of the exit of a trigger with a recorded result.
 func (x *Executor) ForgetTrigger(t *ledger.Tx, q *transfer.Request) error {
 	return ledger.NamespaceOf(t, drawer).Delete(key(q, transfer.MonitorExit))
 }

@@ -76,7 +76,7 @@ func of(at transfer.CallPoint, programs *transfer.Programs) *transfer.Call {
 		})}
 }
 
-// run runs what a call point has, twice: the second time only the record counts.
+// run runs the exit and the program of a call point, twice: the second time only the record counts.
 func (b *bench) run(t *testing.T, c *transfer.Call) *transfer.Error {
 	t.Helper()
 	failure, err := b.Executor.Run(t.Context(), c)
