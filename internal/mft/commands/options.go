@@ -18,6 +18,7 @@ const (
 	value       // the next argument
 	number      // the next argument, if it is a number
 	truth       // the next argument, if it is yes or no
+	define      // NAME=VALUE, in the same argument or in the next one; it may be repeated
 )
 
 // An Option is an option of a command.
@@ -111,6 +112,8 @@ func Commands() []Command {
 		{Name: "fteDeleteTemplates", least: 1, most: -1, args: "template", Options: common()},
 		{Name: "fteListScheduledTransfers", most: 1, args: "pattern", Options: common()},
 		{Name: "fteDeleteScheduledTransfer", least: 1, most: 1, args: "schedule", Options: join(common(), values("agentName"), idle("m"))},
+		{Name: "fteAnt", most: -1, args: "target", Options: join(common(), values("f", "file", "buildfile", "propertyfile"), []Option{{Name: "D", kind: define, many: true}},
+			flags("d", "debug", "verbose", "q", "quiet", "k", "keep-going", "version"))},
 	}...)
 }
 
@@ -128,26 +131,35 @@ func Find(program string) (*Command, bool) {
 // A Call is a parsed command line.
 type Call struct {
 	*Command
-	values map[string]string
-	Args   []string
+	values  map[string]string
+	Args    []string
+	Defined map[string]string // of -D
 }
 
 // Read parses the arguments of a command. Its errors are of KindUsage.
 func (c *Command) Read(args []string) (*Call, error) {
-	call := &Call{Command: c, values: map[string]string{}}
+	call := &Call{Command: c, values: map[string]string{}, Defined: map[string]string{}}
 	if c.Needless != "" {
 		if slices.Contains(args, "-h") {
 			call.values["h"] = ""
 		}
 		return call, nil
 	}
+	args = slices.Clone(args)
 	for n := 0; n < len(args); n++ {
 		a := args[n]
 		if len(a) < 2 || a[0] != '-' {
 			call.Args = append(call.Args, a)
 			continue
 		}
+		if a == "-?" {
+			a = "-h"
+		}
 		o := c.option(a[1:])
+		if d := c.option("D"); o == nil && d != nil && strings.HasPrefix(a, "-D") {
+			args[n], o = a[2:], d
+			n--
+		}
 		switch {
 		case o == nil:
 			return nil, call.usage("the option %s is unknown", a)
@@ -157,9 +169,17 @@ func (c *Command) Read(args []string) (*Call, error) {
 		before, again := call.values[o.Name]
 		call.values[o.Name] = ""
 		switch o.kind {
-		case value:
+		case value, define:
 			if n++; n == len(args) {
 				return nil, call.usage("the option %s has no value", a)
+			}
+			if o.kind == define {
+				name, text, is := strings.Cut(args[n], "=")
+				if !is || name == "" {
+					return nil, call.usage("-D %.100q is malformed; write it as -D NAME=VALUE", args[n])
+				}
+				call.Defined[name] = text
+				continue
 			}
 			call.values[o.Name] = args[n]
 			if again {
@@ -333,6 +353,8 @@ func (c *Command) Help() string {
 			b.WriteString(" [-" + o.Name + " [SECONDS]]")
 		case truth:
 			b.WriteString(" [-" + o.Name + " [yes|no]]")
+		case define:
+			b.WriteString(" [-" + o.Name + " NAME=VALUE]")
 		}
 	}
 	if c.Needless != "" {
