@@ -141,7 +141,7 @@ func TestEveryElementIsDocumented(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), "\n## Ant scripts\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
-	name := regexp.MustCompile("`([A-Za-z:]+)`")
+	name := regexp.MustCompile("`([A-Za-z0-9:]+)`")
 	for line := range strings.SplitSeq(section, "\n") {
 		cells := strings.Split(line, "|")
 		if len(cells) != 5 {

@@ -337,7 +337,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		}
 		for _, c := range regexp.MustCompile("`(fte[A-Za-z]+)`").FindAllStringSubmatch(cells[1], -1) {
 			documented[c[1]] = true
-			for _, o := range regexp.MustCompile("`-([A-Za-z]+)[^`]*`").FindAllStringSubmatch(cells[2], -1) {
+			for _, o := range regexp.MustCompile("`-([A-Za-z-]+)[^`]*`").FindAllStringSubmatch(cells[2], -1) {
 				documented[c[1]+" -"+o[1]] = true
 			}
 		}
