@@ -116,7 +116,7 @@ func expand(s string, get func(name string) (value, bool)) (text, lacks string, 
 	return b.String(), lacks, nil
 }
 
-// maxNesting is the greatest number of properties of a file whose values are made of one another.
+// maxNesting is the greatest number of properties of a file that are made of one another.
 const maxNesting = 32
 
 // A propertyFile resolves the entries of a properties file, which may refer to one another.

@@ -150,7 +150,7 @@ func under(dir, path string) string {
 // sorted returns the keys of a map in order.
 func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// checkForm refuses an element whose attributes or parts do not belong together.
+// checkForm refuses an element if its attributes or parts do not belong together.
 func checkForm(e *element) error {
 	switch e.name {
 	case "property":
@@ -214,7 +214,7 @@ func formOfProperty(e *element) error {
 	return nil
 }
 
-// formOfRequest refuses a transfer or a call whose parts are missing or stand twice.
+// formOfRequest refuses a transfer or a call if its parts are missing or stand twice.
 func formOfRequest(e *element) error {
 	count := map[string]int{}
 	for _, s := range e.subs {
