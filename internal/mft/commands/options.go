@@ -40,6 +40,9 @@ type Command struct {
 
 	// Needless is the reason why Ferry needs nothing of the command, as a sentence. Then it takes any arguments.
 	Needless string
+
+	// Missing is the reason why Ferry does not have the command, as a sentence. It fails with any arguments.
+	Missing string
 }
 
 func flags(names ...string) (all []Option) {
@@ -91,7 +94,7 @@ func Commands() []Command {
 		"df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "sqwt", "sqdb", "sqdt", "sqdp", "rt"),
 		[]Option{{Name: "md", kind: value, many: true}, {Name: "tl", kind: truth}}, flags("dtr", "qi", "r", "sq", "sqgi", "skeep"), late(value, "srdb", "srdp"))
 	ofMonitor := join(common(), values("ma", "mn"), idle("mm"))
-	return append(needless(), []Command{
+	return slices.Concat(needless(), missing(), []Command{
 		{Name: "fteCreateTransfer", most: -1, args: "source", Options: join(common(), waits, values("gt"), sends)},
 		{Name: "fteCancelTransfer", least: 1, most: 1, args: "transfer ID", Options: join(common(), idle("m"), values("a"))},
 		{Name: "fteListAgents", most: 1, args: "pattern", Options: common()},
@@ -114,7 +117,7 @@ func Commands() []Command {
 		{Name: "fteDeleteScheduledTransfer", least: 1, most: 1, args: "schedule", Options: join(common(), values("agentName"), idle("m"))},
 		{Name: "fteAnt", most: -1, args: "target", Options: join(common(), values("f", "file", "buildfile", "propertyfile"), []Option{{Name: "D", kind: define, many: true}},
 			flags("d", "debug", "verbose", "q", "quiet", "k", "keep-going", "version"))},
-	}...)
+	})
 }
 
 // Find returns the command with the name of a program, in any directory.
@@ -139,7 +142,7 @@ type Call struct {
 // Read parses the arguments of a command. Its errors are of KindUsage.
 func (c *Command) Read(args []string) (*Call, error) {
 	call := &Call{Command: c, values: map[string]string{}, Defined: map[string]string{}}
-	if c.Needless != "" {
+	if c.Needless != "" || c.Missing != "" {
 		if slices.Contains(args, "-h") {
 			call.values["h"] = ""
 		}
@@ -307,8 +310,11 @@ func CodeOf(code int) int {
 	return code
 }
 
-// Lacks returns an error of KindNotBuilt for an option that is not built yet, or nil.
+// Lacks returns an error of KindNotBuilt for a command or an option that is not built yet, or nil.
 func (c *Call) Lacks() error {
+	if c.Missing != "" {
+		return transfer.Errorf(transfer.KindNotBuilt, "%s is not built: %s", c.Name, c.Missing)
+	}
 	for _, o := range c.Options {
 		if o.late && c.Has(o.Name) {
 			return transfer.Errorf(transfer.KindNotBuilt, "-%s of %s is not built yet", o.Name, c.Name).WithHint("leave it out")
@@ -357,7 +363,7 @@ func (c *Command) Help() string {
 			b.WriteString(" [-" + o.Name + " NAME=VALUE]")
 		}
 	}
-	if c.Needless != "" {
+	if c.Needless != "" || c.Missing != "" {
 		b.WriteString(" [ANYTHING]")
 	}
 	if c.args != "" {
