@@ -150,8 +150,8 @@ func (d *drafter) agentsReport() (all []Chapter) {
 	for _, p := range rows {
 		s := d.agents(p.Agents, p.FileMB)
 		c := Chapter{Title: fmt.Sprintf("%s %d agents, each transfer %d MB", p.Section, p.Agents, 10*p.FileMB)}
-		t := Table{Title: fmt.Sprintf("%d parallel transfers, %d files", p.Transfers, p.Files), Columns: []Column{{Name: "what"}, {Name: "there", Digits: 2}, {Name: "here", Digits: 2}, {Name: "ratio", Digits: 3}}}
-		add := func(what string, there float64, here Cell) {
+		t := Table{Title: fmt.Sprintf("%d parallel transfers, %d files", p.Transfers, p.Files), Columns: []Column{{Name: "figure"}, {Name: "there", Digits: 2}, {Name: "here", Digits: 2}, {Name: "ratio", Digits: 3}}}
+		add := func(name string, there float64, here Cell) {
 			r := Text(NotMeasured)
 			if here.Figure != nil && there > 0 {
 				r = One(here.Figure.Median / there)
@@ -159,7 +159,7 @@ func (d *drafter) agentsReport() (all []Chapter) {
 			if s.Lacks != "" {
 				here = Text(NotMeasured)
 			}
-			t.Add(Text("%s", what), One(there), here, r)
+			t.Add(Text("%s", name), One(there), here, r)
 		}
 		add("agents' queue manager, processors busy, %", p.Manager, machine(s, RoleManager))
 		add("coordination queue manager, processors busy, %", p.Coordinator, machine(s, RoleCoordination))

@@ -36,11 +36,11 @@ func TestRefusedMessagesAreDeadLetters(t *testing.T) {
 		"refused after an hour":            {submit(inbox), false, time.Hour, nil, "bury"},
 	} {
 		got := ""
-		note := func(what string) {
+		note := func(done string) {
 			if got != "" {
 				got += " "
 			}
-			got += what
+			got += done
 		}
 		d := qmgr.Delivery{Subject: wire.CommandSubject("ALPHA", s.stranger.Self()), Data: c.data, Attempts: 1, Stored: time.Now().Add(-c.age),
 			Ack:  func() error { note("ack"); return nil },

@@ -49,7 +49,7 @@ func (r *refusals) rejectMalformed(d qmgr.Delivery, s *wire.Submit, err error) {
 	r.bury(d, rec.Transfer, err)
 }
 
-// heardWithin is the age of a request whose submitter certainly waits for the answer.
+// heardWithin is an age of requests: the submitter of a younger one waits for the answer.
 const heardWithin = time.Minute
 
 // unheard reports whether the submitter of a refused request may never learn of the refusal: it waits for no answer, or

@@ -368,7 +368,7 @@ func (f *Forwarder) Drain(token, to string) (err error) {
 			}
 			n, left, failed := f.send(to, b)
 			if failed != nil && n < len(seqs) && f.never(failed, b.Messages[n].Subject) {
-				if failed = f.bury(st, seqs[n], failed); failed == nil {
+				if failed = buryUnforwarded(f, st, seqs[n], failed); failed == nil {
 					n++
 				}
 			}
@@ -392,8 +392,8 @@ func (f *Forwarder) Drain(token, to string) (err error) {
 	return err
 }
 
-// bury keeps a message that can never be forwarded as a dead letter.
-func (f *Forwarder) bury(st jetstream.Stream, seq uint64, why error) error {
+// buryUnforwarded keeps a message that can never be forwarded as a dead letter.
+func buryUnforwarded(f *Forwarder, st jetstream.Stream, seq uint64, why error) error {
 	m, err := st.GetMsg(f.ctx, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil

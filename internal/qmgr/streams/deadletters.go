@@ -101,7 +101,7 @@ func deadConfig(most int64) jetstream.StreamConfig {
 }
 
 // deadStream returns the stream, and makes it if it is missing. On a server with less room it is smaller.
-func (l Library) deadStream(ctx context.Context) (jetstream.Stream, error) {
+func deadStream(ctx context.Context, l Library) (jetstream.Stream, error) {
 	s, err := l.JS().Stream(ctx, string(StreamDead))
 	if err == nil {
 		return l.raise(ctx, s)
@@ -122,7 +122,7 @@ func (l Library) deadStream(ctx context.Context) (jetstream.Stream, error) {
 // agent keeps messages that are for itself.
 func (l Library) Dead(ctx context.Context, self string, t DeadTask) (res DeadResult, err error) {
 	if t.Do == DeadKeep {
-		return res, l.keepDead(ctx, self, &t)
+		return res, keepDead(ctx, l, self, &t)
 	}
 	s, err := l.JS().Stream(ctx, string(StreamDead))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -145,7 +145,7 @@ func (l Library) Dead(ctx context.Context, self string, t DeadTask) (res DeadRes
 	switch t.Do {
 	case DeadShow:
 	case DeadResend:
-		if err = l.resendDead(ctx, letter, number); err == nil {
+		if err = resendDead(ctx, l, letter, number); err == nil {
 			err = deleteMessage(ctx, s, number)
 		}
 	case DeadRemove:
@@ -170,7 +170,7 @@ func noLetter(id string) error {
 
 // keepDead keeps a message of a stream of commands that is for the agent with the token self. A message that is not
 // there any more was withdrawn, or was kept before.
-func (l Library) keepDead(ctx context.Context, self string, t *DeadTask) error {
+func keepDead(ctx context.Context, l Library, self string, t *DeadTask) error {
 	if !slices.Contains(CommandStreams, t.Stream) {
 		return transfer.Errorf(transfer.KindUsage, "the stream %.80q has no messages that can become dead letters", t.Stream)
 	}
@@ -203,7 +203,7 @@ func (l Library) Bury(ctx context.Context, m *jetstream.RawStreamMsg, reason str
 	if at, ok := StoredBefore(m.Header, stored); ok {
 		stored = at
 	}
-	return l.putDead(ctx, wire.DeadLetter{ID: deadID(m.Subject, content), Kind: kind, Agent: agent, From: from, Via: m.Header.Get(HeaderFrom),
+	return putDead(ctx, l, wire.DeadLetter{ID: deadID(m.Subject, content), Kind: kind, Agent: agent, From: from, Via: m.Header.Get(HeaderFrom),
 		Transfer: cmp.Or(about, id), Stored: stored, Reason: reason, Size: len(m.Data), Data: m.Data})
 }
 
@@ -265,8 +265,8 @@ func deadToken(token string) string {
 }
 
 // putDead stores a letter. The oldest letters of the author with the most bytes give way to it.
-func (l Library) putDead(ctx context.Context, d wire.DeadLetter) error {
-	s, err := l.deadStream(ctx)
+func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
+	s, err := deadStream(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (l Library) putDead(ctx context.Context, d wire.DeadLetter) error {
 	data := d.Data
 	d.Data = nil
 	body := append(append(wire.Marshal(deadLetter{1, d}), '\n'), data...)
-	if err := l.makeRoom(ctx, s, len(body)+1<<10); err != nil {
+	if err := makeRoom(ctx, l, s, len(body)+1<<10); err != nil {
 		return err
 	}
 	subject := strings.Join([]string{"ferry.dead", d.Kind, deadToken(d.Agent), deadToken(d.From), d.ID, strconv.Itoa(d.Size)}, ".")
@@ -286,7 +286,7 @@ func (l Library) putDead(ctx context.Context, d wire.DeadLetter) error {
 }
 
 // makeRoom removes letters until there is room for one more.
-func (l Library) makeRoom(ctx context.Context, s jetstream.Stream, size int) error {
+func makeRoom(ctx context.Context, l Library, s jetstream.Stream, size int) error {
 	for {
 		info, err := s.Info(ctx)
 		if err != nil {
@@ -388,7 +388,7 @@ func findDead(ctx context.Context, s jetstream.Stream, t *DeadTask) (*wire.DeadL
 
 // resendDead stores a message in its queue again, with its first time. A second try within two minutes stores nothing:
 // the first one may have ended before it removed the letter.
-func (l Library) resendDead(ctx context.Context, d *wire.DeadLetter, number uint64) error {
+func resendDead(ctx context.Context, l Library, d *wire.DeadLetter, number uint64) error {
 	class := map[string]string{wire.DeadRequest: "command", wire.DeadCommand: "control"}[d.Kind]
 	if class == "" {
 		return transfer.Errorf(transfer.KindUsage, "the dead letter %s has no content: its files are at agent %s", d.ID, d.From).
@@ -456,7 +456,7 @@ func (l Library) buryStored(ctx context.Context, s jetstream.Stream, subject, re
 		if err != nil {
 			continue
 		}
-		err = l.putDead(ctx, wire.DeadLetter{ID: deadID(epoch, nil), Kind: wire.DeadStored, Agent: of.To.Token(), From: of.From.Token(), Transfer: of.ID,
+		err = putDead(ctx, l, wire.DeadLetter{ID: deadID(epoch, nil), Kind: wire.DeadStored, Agent: of.To.Token(), From: of.From.Token(), Transfer: of.ID,
 			Messages: info.State.Subjects[epoch], Stored: time.Now().UTC(), Reason: reason})
 		if err != nil {
 			return err
