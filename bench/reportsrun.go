@@ -26,13 +26,18 @@ const (
 	limitCrowd = 0.2
 )
 
-// MakeDocument measures everything that the reports measured, and returns the document. It takes about as long as limit
-// at most: each work is measured once, and again in further rounds, up to those of e, while there is time.
-func MakeDocument(ctx context.Context, e *Env, limit time.Duration) (*Document, error) {
+// MakeDocument makes the measurements of the reports, and returns the document. It takes about as long as limit at most:
+// each work is measured once, and again in further rounds, up to those of e, while there is time. only selects the works
+// with that text in their names; empty: all, with the agents and the exchanges of the technote.
+func MakeDocument(ctx context.Context, e *Env, limit time.Duration, only string) (*Document, error) {
 	started := time.Now()
 	host := ThisHost(e.Version)
 	d := newDrafter(host.Cores)
 	d.draft() // asks for the works
+	if only != "" {
+		d.wanted = slices.DeleteFunc(d.wanted, func(w work) bool { return !strings.Contains(w.name(), only) })
+		e.Say("%d works have %q in their names", len(d.wanted), only)
+	}
 
 	dir, remove, err := e.Scratch("reports")
 	if err != nil {
@@ -52,12 +57,14 @@ func MakeDocument(ctx context.Context, e *Env, limit time.Duration) (*Document, 
 	if err := os.RemoveAll(r.source); err != nil {
 		return nil, unwritable(r.source, err)
 	}
-	if err := d.measureCrowd(ctx, e, time.Duration(limitCrowd*float64(limit))); err != nil {
-		return nil, err
-	}
-	const exchanges = 100
-	if d.stalls, err = Interleave(ctx, 1, 0, stallCases(exchanges), e.Say); err != nil {
-		return nil, err
+	if only == "" {
+		if err := d.measureCrowd(ctx, e, time.Duration(limitCrowd*float64(limit))); err != nil {
+			return nil, err
+		}
+		const exchanges = 100
+		if d.stalls, err = Interleave(ctx, 1, 0, stallCases(exchanges), e.Say); err != nil {
+			return nil, err
+		}
 	}
 	doc := &Document{Host: host, Started: started.UTC(), Commit: e.Version, Measured: true, Rounds: e.Rounds, Parts: d.draft()}
 	doc.Seconds = time.Since(started).Seconds()

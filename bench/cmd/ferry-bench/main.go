@@ -147,7 +147,7 @@ func newReport() *cobra.Command {
 
 // newReports makes the command of IBM's reports.
 func newReports(f *flags) *cobra.Command {
-	limit := 55 * time.Minute
+	limit, only := 55*time.Minute, ""
 	c := &cobra.Command{Use: "reports", Short: "Make the measurements of IBM's five reports, and write one document with their chapters", Args: cobra.NoArgs,
 		Long: `Measures each table and chart of IBM's five reports with Ferry, and writes ` + bench.FileDocument + `, with the
 charts beside it, into --out. Each table has IBM's figure, Ferry's, and the ratio; each
@@ -164,7 +164,7 @@ conclusion of a report has a verdict. --short writes all tables without measurin
 			defer done()
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			doc, err := bench.MakeDocument(ctx, e, limit)
+			doc, err := bench.MakeDocument(ctx, e, limit, only)
 			if err != nil {
 				return err
 			}
@@ -175,6 +175,7 @@ conclusion of a report has a verdict. --short writes all tables without measurin
 			return nil
 		}}
 	f.add(c)
+	c.Flags().StringVar(&only, "only", "", "only the works with this text in their names, as \"client, binary, 10 MB files\"; the others are not measured")
 	c.Flags().DurationVar(&limit, "limit", limit, "about the longest time; works have fewer rounds where it is short")
 	return c
 }
