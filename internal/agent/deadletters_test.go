@@ -17,7 +17,9 @@ func TestRefusedMessagesAreDeadLetters(t *testing.T) {
 	inbox := s.stranger.NewInbox("ALPHA")
 	bad := request()
 	bad.Source = "GAMMA" // another agent's
-	submit := func(reply string) []byte { return wire.Marshal(wire.Submit{V: wire.Version, Request: bad, Reply: reply}) }
+	submit := func(reply string) []byte {
+		return wire.Marshal(wire.Submit{V: wire.Version, Request: bad, Reply: reply})
+	}
 	unkept := transfer.Errorf(transfer.KindNoManager, "not now")
 	for name, c := range map[string]struct {
 		data    []byte

@@ -105,6 +105,33 @@ func TestDeadLetterIsKeptOnce(t *testing.T) {
 	d.letters(1)
 }
 
+// Copies of a request that its submitter has repeated are one letter, the newest. Parts of a request are not the same as
+// its head, and requests of two senders are not the same.
+func TestCopiesAreOneLetter(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	id := transfer.NewID(time.Now())
+	for n, c := range []struct {
+		from string
+		s    wire.Submit
+	}{
+		{"ann", wire.Submit{V: wire.Version, Request: transfer.Request{ID: id}}},
+		{"ann", wire.Submit{V: wire.Version, Request: transfer.Request{ID: id}, Reply: "an inbox"}},
+		{"ann", wire.Submit{V: wire.Version, Request: transfer.Request{ID: id}, Part: &transfer.Part{}}},
+		{"eve", wire.Submit{V: wire.Version, Request: transfer.Request{ID: id}}},
+	} {
+		m := &jetstream.RawStreamMsg{Subject: "ferry.command.A." + c.from, Data: wire.Marshal(c.s), Time: time.Now()}
+		must(t, l.Bury(qmgrtest.Context(t), m, fmt.Sprint("copy ", n), transfer.ID{}))
+	}
+	reasons := ""
+	for _, letter := range d.letters(3) {
+		reasons += letter.Reason + ";"
+	}
+	if reasons != "copy 1;copy 2;copy 3;" {
+		t.Errorf("the letters are %s", reasons)
+	}
+}
+
 // A message that is sent again is the same message: it has its bytes and its first time, which makes it neither younger
 // nor another document. The letter is gone then.
 func TestDeadLetterIsSentAgain(t *testing.T) {

@@ -40,6 +40,7 @@ const (
 	deadHead     = 16 << 10 // bytes of a letter beside its content: head, subject and headers, at most
 	deadReason   = 1 << 10  // bytes of a reason
 	deadList     = 256      // letters in one answer
+	deadAhead    = 4        // letters that a list fetches at once, with their content
 	deadOnce     = 256      // letters of one removal of an agent
 	deadUnknown  = 32       // letters for one unknown agent
 	// deadBefore is how long before the end of its stream's age a command becomes a dead letter.
@@ -281,9 +282,16 @@ func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 		return err
 	}
 	subject := strings.Join([]string{"ferry.dead", d.Kind, deadToken(d.Agent), deadToken(d.From), d.ID, strconv.Itoa(d.Size)}, ".")
-	_, err = l.JS().PublishMsg(ctx, &nats.Msg{Subject: subject, Data: body}, jetstream.WithRetryAttempts(0))
-	return err
+	ack, err := l.JS().PublishMsg(ctx, &nats.Msg{Subject: subject, Data: body}, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return err
+	}
+	// An earlier copy of the message may have another size, and so another subject.
+	return s.Purge(ctx, jetstream.WithPurgeSubject(deadOfID(d.ID)), jetstream.WithPurgeSequence(ack.Sequence))
 }
+
+// deadOfID returns the filter of a letter.
+func deadOfID(id string) string { return "ferry.dead.*.*.*." + id + ".*" }
 
 // makeRoom removes letters until there is room for one more.
 func makeRoom(ctx context.Context, l Library, s jetstream.Stream, size int) error {
@@ -346,7 +354,7 @@ func readDead(m *jetstream.RawStreamMsg) (*wire.DeadLetter, error) {
 func (res *DeadResult) listDead(ctx context.Context, s jetstream.Stream, t *DeadTask) error {
 	began, size := time.Now(), 0
 	for next := max(t.Number, 1); ; {
-		some, err := getMessages(ctx, s, allDead, next, queueAhead)
+		some, err := getMessages(ctx, s, allDead, next, deadAhead)
 		if err != nil || len(some) == 0 {
 			return err
 		}
@@ -372,7 +380,7 @@ func findDead(ctx context.Context, s jetstream.Stream, t *DeadTask) (*wire.DeadL
 	if id, err := hex.DecodeString(t.ID); err != nil || len(id) != 8 {
 		return nil, 0, noLetter(t.ID)
 	}
-	m, err := s.GetMsg(ctx, 1, jetstream.WithGetMsgSubject("ferry.dead.*.*.*."+t.ID+".*"))
+	m, err := s.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(deadOfID(t.ID)))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, noLetter(t.ID)
 	}
