@@ -53,7 +53,7 @@ type Conclusion struct {
 	Verdict   string
 }
 
-// A work is one measurement that the document needs: data, and the way in which it is moved. Equal works are measured
+// A work is one measurement that the document needs: data, and the way of its transfer. Equal works are measured
 // once.
 type work struct {
 	shape      string // of the network
