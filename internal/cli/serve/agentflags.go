@@ -288,6 +288,10 @@ func absoluteRoots(roots []string) (all []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if disk.ParseRoot(dir).Dir != dir {
+			return nil, transfer.Errorf(transfer.KindUsage, "--root %s: the name of the directory %s ends as an option of a root does", r, dir).
+				WithHint("rename the directory, or give its parent")
+		}
 		all = append(all, dir+strings.TrimPrefix(r, spec.Dir))
 	}
 	return all, nil
