@@ -562,7 +562,8 @@ func (p *Picture) shown(g *transfer.Progress) transfer.Progress {
 			WithHint("it goes on when the agent is there")
 		return c
 	}
-	if since, silent := p.silent(g.Destination); silent && (c.Reason == nil || c.State != transfer.Waiting) && c.State != transfer.Settling {
+	talks := c.State == transfer.Negotiating || c.State == transfer.Running || c.State == transfer.Waiting && c.Reason == nil
+	if since, silent := p.silent(g.Destination); silent && talks {
 		c.State = transfer.Waiting
 		c.Reason = transfer.Errorf(transfer.KindUnreachable, "it waits for agent %s, which has not been heard of since %s", g.Destination, since).
 			WithHint("it goes on when the agent is there")
