@@ -41,3 +41,29 @@ func TestOnlyTransfersThatTalkWaitForASilentAgent(t *testing.T) {
 		}
 	})
 }
+
+// A filter for a state lists and counts the transfers that are shown with it.
+func TestFilterByTheStateThatIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := silentDestination()
+		for _, s := range transfer.States() {
+			want := 1
+			switch s {
+			case transfer.Negotiating, transfer.Running:
+				want = 0
+			case transfer.Waiting:
+				want = 3
+			}
+			q := status.Query{Limit: 10, Filter: &wire.Filter{States: []transfer.State{s}}}
+			all, left := p.Transfers(q)
+			if len(all) != want || left != 0 || p.Sums(q).Transfers != int64(want) {
+				t.Errorf("%d transfers are listed as %s, %d counted; want %d", len(all), s, p.Sums(q).Transfers, want)
+			}
+			for _, g := range all {
+				if g.State != s {
+					t.Errorf("a transfer that is %s is listed as %s", g.State, s)
+				}
+			}
+		}
+	})
+}
