@@ -115,7 +115,7 @@ func (p *Picture) Remove(name transfer.AgentName, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.agents, name)
-	if len(p.removed) < MaxAgents {
+	if _, before := p.removed[name]; before || len(p.removed) < MaxAgents {
 		p.removed[name] = at
 	}
 }
