@@ -1,7 +1,9 @@
 package status
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"ferry/internal/transfer"
 )
@@ -49,5 +51,22 @@ func TestSectionIsBounded(t *testing.T) {
 	}
 	if len(s.rows) != most || s.more != 3 || len(s.objects) != most+3 {
 		t.Errorf("%d lines, %d more, %d objects", len(s.rows), s.more, len(s.objects))
+	}
+}
+
+// The command asks for transfers of the states that a section shows, and for no others: a network may have thousands that
+// succeeded since yesterday.
+func TestFilterOfTheScreen(t *testing.T) {
+	f := filterOf(time.Date(2026, 12, 1, 9, 30, 0, 0, time.UTC))
+	if want := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC); !f.Since.Equal(want) {
+		t.Errorf("since %s, want %s", f.Since, want)
+	}
+	for _, state := range transfer.States() {
+		all := []*section{{}, {}, {}, {}}
+		place(&transfer.Progress{State: state}, all[0], all[1], all[2], all[3])
+		shown := slices.ContainsFunc(all, func(s *section) bool { return len(s.objects) > 0 })
+		if slices.Contains(f.States, state) != shown {
+			t.Errorf("%s: it is shown: %v, and asked for: %v", state, shown, !shown)
+		}
 	}
 }

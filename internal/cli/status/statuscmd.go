@@ -79,8 +79,7 @@ func sections(ctx context.Context, net *client.Client, timeout time.Duration, no
 	parked := &section{heading: "parked", columns: []string{"ID", "STATE", "FROM", "TO", "SUBMITTED", "JOB", "REASON"}, list: "ferry transfer ls --state parked", trouble: true}
 	waiting := &section{heading: "waiting", columns: []string{"ID", "FROM", "TO", "BYTES", "SUBMITTED", "JOB", "REASON"}, list: "ferry transfer ls --state waiting,queued,accepted"}
 	running := &section{heading: "running", columns: []string{"ID", "STATE", "FROM", "TO", "FILES", "BYTES", "JOB"}, list: "ferry transfer ls --state running"}
-	yesterday := time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location())
-	end, err := net.Transfers(ctx, &wire.Filter{Since: yesterday}, 1<<20, func(p *transfer.Progress) error {
+	end, err := net.Transfers(ctx, filterOf(now), 1<<20, func(p *transfer.Progress) error {
 		place(p, failed, parked, waiting, running)
 		return nil
 	})
@@ -92,6 +91,18 @@ func sections(ctx context.Context, net *client.Client, timeout time.Duration, no
 		return nil, false, err
 	}
 	return append([]*section{failed, parked, waiting, running, agents}, monitors(ctx, net), managers(ctx, net, timeout)), end.Own, nil
+}
+
+// filterOf returns the filter for the transfers on the screen: those that have not ended, and those that have failed since
+// yesterday.
+func filterOf(now time.Time) *wire.Filter {
+	f := &wire.Filter{States: []transfer.State{transfer.Failed, transfer.Partial}, Since: time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location())}
+	for _, s := range transfer.States() {
+		if !s.Final() {
+			f.States = append(f.States, s)
+		}
+	}
+	return f
 }
 
 // place adds a transfer to its section.
