@@ -1,11 +1,24 @@
 package status
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"ferry/internal/cli/output"
+	"ferry/internal/client"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // Transfers are in the section of their state. Only a wait for space needs a person.
@@ -68,5 +81,51 @@ func TestFilterOfTheScreen(t *testing.T) {
 		if slices.Contains(f.States, state) != shown {
 			t.Errorf("%s: it is shown: %v, and asked for: %v", state, shown, !shown)
 		}
+	}
+}
+
+// screen returns the output of sections, and the error that is the result code.
+func screen(asJSON bool, all ...*section) (string, error) {
+	var out bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	err := show(cmd, asJSON, all, false)
+	return out.String(), err
+}
+
+// Queue managers that cannot be asked for are a line of the screen and an object of --json, and need a person.
+func TestQueueManagersThatAreUnknown(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		got, err := screen(asJSON, managersOf(nil, transfer.Errorf(transfer.KindTimeout, "the queue manager does not answer")))
+		var code output.Exit
+		if !errors.As(err, &code) || code != codeTrouble {
+			t.Errorf("json %v: the command ends with %v", asJSON, err)
+		}
+		if !strings.Contains(got, "the queue manager does not answer") || asJSON && !strings.Contains(got, `"message_type":"unknown","objects":"queue managers"`) {
+			t.Errorf("json %v: the command prints %q", asJSON, got)
+		}
+		if got, err := screen(asJSON, managersOf([]streams.Member{{Name: "QM", Up: true}}, nil)); err != nil || !strings.Contains(got, "QM") {
+			t.Errorf("json %v: one that is up: %q, %v", asJSON, got, err)
+		}
+	}
+}
+
+// Monitors that cannot be asked for are a line, too: here the network has no coordination.
+func TestMonitorsThatAreUnknown(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	at, err := server.Start(t.Context(), server.Config{Name: "QM", Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(at.Shutdown)
+	conn, err := qmgr.Connect(t.Context(), qmgr.ConnConfig{Server: at, Name: "ferry query", Self: wire.Up, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	got, err := screen(true, monitors(t.Context(), &client.Client{Conn: conn, Clock: clock.System, Timeout: time.Minute}))
+	var code output.Exit
+	if !errors.As(err, &code) || code != codeTrouble || !strings.Contains(got, `"objects":"monitors with a problem"`) || !strings.Contains(got, "coordination") {
+		t.Errorf("the command prints %q and ends with %v", got, err)
 	}
 }
