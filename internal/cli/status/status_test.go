@@ -3,7 +3,9 @@ package status
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/server"
@@ -127,5 +130,19 @@ func TestMonitorsThatAreUnknown(t *testing.T) {
 	var code output.Exit
 	if !errors.As(err, &code) || code != codeTrouble || !strings.Contains(got, `"objects":"monitors with a problem"`) || !strings.Contains(got, "coordination") {
 		t.Errorf("the command prints %q and ends with %v", got, err)
+	}
+}
+
+// A failure of the command itself never ends with the code that says that something needs a person.
+func TestCodeOfAFailure(t *testing.T) {
+	for _, err := range []error{errors.New("a defect"), transfer.Errorf(transfer.KindVersion, "version 2 is not spoken here"), transfer.Errorf(transfer.KindUnreachable, "coordination does not answer"),
+		transfer.Errorf(transfer.KindUsage, "no network is given"), session.SignalError{Sig: os.Interrupt}} {
+		var said bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetErr(&said)
+		code := session.ExitCode(failure(cmd, err), &said)
+		if want := session.ExitCode(err, io.Discard); code == codeTrouble || want != codeTrouble && code != want || strings.Count(said.String(), err.Error()) != 1 {
+			t.Errorf("%v ends the command with %d, and %q", err, code, said.String())
+		}
 	}
 }

@@ -20,8 +20,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// codeTrouble is the result code if something needs a person.
-const codeTrouble = 1
+// codeTrouble is the result code if something needs a person. Other commands end with it where they fail for an internal
+// error or an unsupported version; this one then ends with codeFailed.
+const (
+	codeTrouble = 1
+	codeFailed  = transfer.CodeParked
+)
 
 // most is the number of lines of a section.
 const most = 8
@@ -64,22 +68,32 @@ and queue managers that are away or degraded, and the monitors with a problem.
 Result codes: 0 nothing needs a person, 1 something does: a failed or parked transfer, one that
 waits for space, an agent that is unreachable or degraded, a queue manager that is away or
 degraded, a problem of a monitor, a question that was not answered. An agent that was
-stopped is no trouble.`,
+stopped is no trouble. Where the command itself fails, the code is that of the failure; for an
+internal error or an unsupported version it is 70.`,
 		Example: "  ferry status\n  ferry status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
-				return err
+				return failure(cmd, err)
 			}
 			defer done()
 			all, own, err := sections(ctx, net, q.Timeout, time.Now())
 			if err != nil {
-				return err
+				return failure(cmd, err)
 			}
 			return show(cmd, q.JSON, all, own)
 		}}
 	q.Add(c)
 	return c
+}
+
+// failure returns the error of the command itself. Its result code is not codeTrouble, so that a script can tell both.
+func failure(cmd *cobra.Command, err error) error {
+	if transfer.KindOf(err).Code() != codeTrouble {
+		return err
+	}
+	output.Explain(cmd.ErrOrStderr(), err)
+	return output.Exit(codeFailed)
 }
 
 // sections asks for everything on the screen. own reports that only transfers of the asker's own are in it.
