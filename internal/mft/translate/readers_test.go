@@ -2,7 +2,6 @@ package translate
 
 import (
 	"encoding/xml"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -291,7 +290,7 @@ func TestReadersOfTheLog(t *testing.T) {
 		r.Meta = nil
 		r.Items = []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/b", Source: "/out/b", Size: 9, Digest: "md5:cd", Err: transfer.Errorf(transfer.KindExists, "it is there")}}
 	}))
-	if to := b.Progress(&transfer.Progress{ID: id}); to != facts.Dest {
+	if to := b.Progress(&transfer.Progress{ID: id, Source: "ALPHA"}); to != facts.Dest {
 		t.Errorf("the destination is %s", to)
 	}
 	ended := one(ofTransfer(audit.Completed, func(r *audit.Record) {
@@ -355,19 +354,5 @@ func TestTheEndOfASchedule(t *testing.T) {
 		if got := inTree(t, text, "schedulelog"+path); got != want {
 			t.Errorf("%s is %q", path, got)
 		}
-	}
-}
-
-// A Logbook remembers a bounded number of transfers, and works without facts of the others.
-func TestLogbookIsBounded(t *testing.T) {
-	b := NewLogbook()
-	for n := range maxRemembered + 10 {
-		r := ofTransfer(audit.Started, func(r *audit.Record) { r.Transfer = transfer.ID{1, byte(n), byte(n >> 8), byte(n >> 16)} })
-		if len(b.Logs(r)) != 1 {
-			t.Fatal(fmt.Sprint("no document for number ", n))
-		}
-	}
-	if len(b.transfers) != maxRemembered {
-		t.Errorf("%d are remembered", len(b.transfers))
 	}
 }

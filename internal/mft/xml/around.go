@@ -21,6 +21,9 @@ var sizeUnits = map[string]int64{"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 <
 // maxCode is the greatest result code that a successRC of ">N" stands for.
 const maxCode = transfer.MaxProgramCode
 
+// maxSuccessRC is the greatest length of a successRC in bytes. The ranges of a longer one would take long to compare.
+const maxSuccessRC = 1 << 10
+
 // lacksAround returns the first part of a document that Ferry's triggers and programs do not have, or "".
 func (t *Transfer) lacksAround() string {
 	if t.Trigger != nil {
@@ -138,6 +141,9 @@ type span struct{ low, high int64 }
 func codesOf(s string) (transfer.Codes, error) {
 	if s == "" || s == "0" {
 		return "", nil // the default of both
+	}
+	if len(s) > maxSuccessRC {
+		return "", tree.Malformed("has a successRC of %d bytes; the limit is %d", len(s), maxSuccessRC)
 	}
 	var all []string
 	for side := range strings.SplitSeq(s, "|") {
