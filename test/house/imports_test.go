@@ -50,6 +50,7 @@ var rows = []row{
 	{[]string{"internal/automation/monitor", "internal/automation/schedule", "internal/automation/template", "internal/automation/job", "internal/automation/managedcall"},
 		"the duties of an agent: each decides about transfers on its own, and an agent knows them as values of duty.Duty"},
 	{[]string{"internal/automation/duty"}, "the services of an agent for duties, so that neither imports the other"},
+	{[]string{"internal/automation/exit"}, "the programs of an agent's configuration, each before a program of a request"},
 	{[]string{"internal/sender", "internal/receiver", "internal/coordination/status", "internal/automation/call"},
 		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only way; they are handed the parts of an agent that both use"},
 	{[]string{"internal/sender/walk"}, "the items of a request; they are the same by whatever way they are sent"},

@@ -157,7 +157,11 @@ func (p *Picture) Known(name transfer.AgentName) wire.Known {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := 2*wire.BeatEvery - p.clock.Now().Sub(p.since)
-	return wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0), Removed: p.removed[name]}
+	k := wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0), Removed: p.removed[name]}
+	if k.Known {
+		k.Manager = p.agents[name].beat.Manager
+	}
+	return k
 }
 
 // Agents lists the agents by name. Their state follows from the age of the last message.

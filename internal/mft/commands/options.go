@@ -277,7 +277,7 @@ func why(option string) string {
 	case "credentialsFile":
 		return "your identity takes the place of passwords"
 	case "mmd":
-		return "Ferry has no exits"
+		return "the monitor exit gets the metadata of the task"
 	}
 	return "an agent says it of itself, in its settings"
 }
