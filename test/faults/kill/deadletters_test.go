@@ -43,7 +43,7 @@ func deadLetters(n *network.Network) []string {
 	return strings.Split(out, "\n")
 }
 
-// refused stores a message that no agent can read. The process who is killed at its failpoint.
+// refused stores a message that no agent can read. A process is killed at its failpoint.
 func refused(t *testing.T, n *network.Network, who string) {
 	w := n.Wire()
 	w.Enqueue("ferry.command."+source+".anyone", "", []byte("no request"))
