@@ -238,10 +238,17 @@ func (s *Service) watch(ctx context.Context) {
 			s.lose(err)
 			return
 		}
-		roll.take(s.picture.Agents())
+		s.count(&roll)
 		s.keepNotes()
 		t.Reset(lookEvery)
 	}
+}
+
+// count takes notice of the agents that are in the picture now.
+func (s *Service) count(roll *agentStateLogger) {
+	agents := s.picture.Agents()
+	roll.take(agents)
+	s.logbook.Keep(agents)
 }
 
 // remove takes an agent out of the registry. Its audit records stay.

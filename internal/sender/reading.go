@@ -175,6 +175,7 @@ func seek(f place.File, at int64) bool {
 // the item meanwhile.
 func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	version, size := r.facts.Version, r.facts.Size
+	p.sent.dated(r.item, r.facts.Mtime)
 	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.facts.Mode, Size: size,
 		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form, To: p.task.To}); err != nil {
 		return false, err

@@ -42,6 +42,7 @@ const (
 	TypeToken        = "token"
 	TypeTransfer     = "transfer"
 	TypeTrigger      = "trigger"
+	TypeUnknown      = "unknown" // objects that could not be asked for
 )
 
 // Forms returns an example of each form, by its name in the schema. Objects that are their own form are among them.
@@ -62,5 +63,6 @@ func Forms() map[string]any {
 		"schedule": ScheduleLine{},
 		"template": TemplateLine{}, "template_show": TemplateShown{},
 		"transfer": TransferLine{}, "transfer_show": ShownLine{},
+		"unknown": UnknownLine{},
 	}
 }

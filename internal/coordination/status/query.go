@@ -32,7 +32,7 @@ func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
 		}
 		last = e.ID
 		switch {
-		case !matches(q.Filter, e), q.Whose != "" && !Of(&e.Progress, q.Whose):
+		case !p.matches(q.Filter, e), q.Whose != "" && !Of(&e.Progress, q.Whose):
 		case len(out) == q.Limit:
 			left++
 		default:
@@ -60,7 +60,7 @@ func (p *Picture) Sums(q Query) (sums wire.Sums) {
 			continue
 		}
 		last = e.ID
-		if matches(q.Filter, e) && (q.Whose == "" || Of(&e.Progress, q.Whose)) {
+		if p.matches(q.Filter, e) && (q.Whose == "" || Of(&e.Progress, q.Whose)) {
 			sums.Add(&e.Progress)
 		}
 	}
@@ -86,8 +86,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// matches reports whether a filter lets a transfer through.
-func matches(f *wire.Filter, e *entry) bool {
+// matches reports whether a filter lets a transfer through, as users see it.
+func (p *Picture) matches(f *wire.Filter, e *entry) bool {
 	if f == nil {
 		return true
 	}
@@ -107,8 +107,7 @@ func matches(f *wire.Filter, e *entry) bool {
 	}
 
 	switch {
-	case len(f.States) > 0 && !slices.Contains(f.States, e.State),
-		f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
+	case f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
 		f.From != "" && e.Source != f.From, f.To != "" && e.Destination != f.To,
 		f.Job != "" && !audit.Like(f.Job, e.Job),
 		f.Failed && e.State != transfer.Failed && e.FilesFailed == 0,
@@ -116,5 +115,5 @@ func matches(f *wire.Filter, e *entry) bool {
 		!f.Until.IsZero() && !began.Before(f.Until):
 		return false
 	}
-	return true
+	return len(f.States) == 0 || slices.Contains(f.States, p.shown(&e.Progress).State)
 }

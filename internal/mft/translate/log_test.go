@@ -12,6 +12,7 @@ import (
 	"ferry/internal/audit"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // elements returns the elements of a document, each with its attributes and its text.
@@ -187,5 +188,23 @@ func TestManyItemsInXML(t *testing.T) {
 	}
 	if items != 1300 || len(all) < 4 {
 		t.Errorf("%d items in %d documents", items, len(all))
+	}
+}
+
+// Documents have the topics of MQ MFT.
+func TestTopics(t *testing.T) {
+	id := transfer.NewID(time.Unix(1_700_000_000, 0))
+	for subject, want := range map[string]string{
+		wire.LogSubject("A.B", id):                    "SYSTEM.FTE/Log/A.B/" + mftxml.FormatID(id),
+		wire.KeptSubject("ALPHA", "monitor-IN"):       "SYSTEM.FTE/Log/ALPHA/Monitors",
+		wire.KeptSubject("ALPHA", "schedule-NIGHTLY"): "SYSTEM.FTE/Log/ALPHA/NIGHTLY",
+		wire.StatusSubject("ALPHA", id):               "SYSTEM.FTE/Transfers/ALPHA/" + mftxml.FormatID(id),
+		wire.StateSubject("ALPHA"):                    "SYSTEM.FTE/Agents/ALPHA",
+		"ferry.log.xml.ALPHA":                         "",
+		"ferry.other.xml.ALPHA.x":                     "",
+	} {
+		if got := Topic(subject); got != want {
+			t.Errorf("the topic of %s is %q, not %q", subject, got, want)
+		}
 	}
 }
