@@ -13,28 +13,32 @@ import (
 // A Document has the chapters of IBM's five reports, in their order, with their tables and charts. Each table has IBM's
 // figure, Ferry's and the ratio of both.
 type Document struct {
-	Host     Host
-	Started  time.Time
-	Seconds  float64
-	Commit   string // of the measured program
-	Measured bool   // false in the short form: it has every table, and no figure of Ferry
-	Rounds   int
-	Parts    []Part
+	V        int       `json:"v"`
+	Host     Host      `json:"host"`
+	Started  time.Time `json:"started"`
+	Seconds  float64   `json:"seconds"`
+	Commit   string    `json:"ferry"`    // version of the measured program
+	Measured bool      `json:"measured"` // false in the short form: it has every table, and no figure of Ferry
+	Rounds   int       `json:"rounds"`
+	Parts    []Part    `json:"parts"`
 }
+
+// documentVersion is the version of a document in JSON.
+const documentVersion = 1
 
 // A Part is one report.
 type Part struct {
-	Title    string
-	Chapters []Chapter
+	Title    string    `json:"title"`
+	Chapters []Chapter `json:"chapters"`
 }
 
 // A Chapter is a section of a report under its number and name.
 type Chapter struct {
-	Title       string
-	Tables      []Table
-	Charts      []Chart
-	Conclusions []Conclusion
-	Notes       []string
+	Title       string       `json:"title"`
+	Tables      []Table      `json:"tables,omitempty"`
+	Charts      []Chart      `json:"charts,omitempty"`
+	Conclusions []Conclusion `json:"conclusions,omitempty"`
+	Notes       []string     `json:"notes,omitempty"`
 }
 
 // The verdicts about a conclusion of a report.
@@ -47,10 +51,10 @@ const (
 
 // A Conclusion is a statement of a report, with the verdict about it here and the figures of both.
 type Conclusion struct {
-	Statement string
-	Theirs    string
-	Ours      string
-	Verdict   string
+	Statement string `json:"statement"`
+	Theirs    string `json:"there"`
+	Ours      string `json:"here"`
+	Verdict   string `json:"verdict"`
 }
 
 // A work is one measurement that the document needs: data, and the way of its transfer. Equal works are measured
@@ -263,7 +267,7 @@ func newDrafter(cores int) *drafter {
 
 // ShortDocument returns the document with every table, and without any figure of Ferry.
 func ShortDocument(host Host, now time.Time) *Document {
-	return &Document{Host: host, Started: now.UTC(), Commit: host.Version, Parts: newDrafter(host.Cores).draft()}
+	return &Document{V: documentVersion, Host: host, Started: now.UTC(), Commit: host.Version, Parts: newDrafter(host.Cores).draft()}
 }
 
 // Tables returns the number of tables, charts and conclusions.

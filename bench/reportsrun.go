@@ -66,7 +66,7 @@ func MakeDocument(ctx context.Context, e *Env, limit time.Duration, only string)
 			return nil, err
 		}
 	}
-	doc := &Document{Host: host, Started: started.UTC(), Commit: e.Version, Measured: true, Rounds: e.Rounds, Parts: d.draft()}
+	doc := &Document{V: documentVersion, Host: host, Started: started.UTC(), Commit: e.Version, Measured: true, Rounds: e.Rounds, Parts: d.draft()}
 	doc.Seconds = time.Since(started).Seconds()
 	return doc, nil
 }
@@ -140,6 +140,7 @@ func (r *worker) all(ctx context.Context, limit time.Duration) error {
 func (r *worker) group(ctx context.Context, n workNetwork, works []work, limit time.Duration) error {
 	r.nets++
 	dir := filepath.Join(r.dir, fmt.Sprintf("network%d", r.nets))
+	defer os.RemoveAll(dir) // after the processes have ended
 	var cases []Case
 	if n.peer {
 		end, peerCases, err := r.peerCases(ctx, dir, works)
@@ -181,7 +182,7 @@ func (r *worker) group(ctx context.Context, n workNetwork, works []work, limit t
 			r.d.measured[w] = s
 		}
 	}
-	return os.RemoveAll(dir)
+	return nil
 }
 
 // one returns the case of a work on its network.

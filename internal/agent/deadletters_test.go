@@ -28,14 +28,14 @@ func TestRefusedMessagesAreDeadLetters(t *testing.T) {
 		fails   error // when the message is to be kept
 		want    string
 	}{
-		"malformed":                        {[]byte("?"), false, 0, nil, "bury"},
-		"a malformed command":              {[]byte("?"), true, 0, nil, "bury"},
-		"a malformed document":             {[]byte("<request>"), false, 0, nil, "bury"},
+		"malformed":                        {[]byte("?"), false, 0, nil, "bury term"},
+		"a malformed command":              {[]byte("?"), true, 0, nil, "bury term"},
+		"a malformed document":             {[]byte("<request>"), false, 0, nil, "bury term"},
 		"malformed, not kept now":          {[]byte("?"), false, 0, unkept, "bury nak"},
 		"malformed, by an older manager":   {[]byte("?"), false, 0, transfer.Errorf(transfer.KindDenied, "unknown"), "bury term"},
 		"refused at once":                  {submit(inbox), false, 0, nil, "ack"},
-		"refused, and no answer is wanted": {submit(""), false, 0, nil, "bury"},
-		"refused after an hour":            {submit(inbox), false, time.Hour, nil, "bury"},
+		"refused, and no answer is wanted": {submit(""), false, 0, nil, "bury term"},
+		"refused after an hour":            {submit(inbox), false, time.Hour, nil, "bury term"},
 	} {
 		got := ""
 		note := func(done string) {

@@ -8,6 +8,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -65,9 +66,12 @@ func (r *refusals) bury(d qmgr.Delivery, about transfer.ID, why error) {
 		d.Term()
 		return
 	}
+	failpoint.Hit("agent.before_bury")
 	err := d.Bury(r.ctx, why, about)
+	failpoint.Hit("agent.after_bury")
 	switch transfer.KindOf(err) {
 	case transfer.KindNone:
+		d.Term()
 	case transfer.KindDenied, transfer.KindUsage, transfer.KindVersion, transfer.KindTooLarge:
 		r.quiet.Warn("a refused message is not kept as a dead letter", "subject", d.Subject, "error", err)
 		d.Term()

@@ -36,8 +36,8 @@ type Delivery struct {
 	Ack      func() error
 	Nak      func(delay time.Duration) error // again, after the delay
 	Term     func() error                    // never again
-	// Bury has the queue manager keep the message as a dead letter, and ends it then. It waits for the queue manager.
-	// After an error the message comes again, unless another function settles it. about is the transfer, if it is known.
+	// Bury has the queue manager keep the message as a dead letter, and waits for that. Term is due then. about is the
+	// transfer, if it is known.
 	Bury func(ctx context.Context, why error, about transfer.ID) error
 }
 
@@ -181,10 +181,8 @@ func (r *queueReader) deliver(m *nats.Msg) {
 		}
 		d.Bury = func(ctx context.Context, why error, about transfer.ID) error {
 			t := streams.DeadTask{Do: streams.DeadKeep, Stream: q.Stream, Number: meta.Sequence.Stream, Reason: why.Error(), Transfer: about}
-			if _, err := DeadLetters(ctx, c, t); err != nil {
-				return err
-			}
-			return m.Term()
+			_, err := DeadLetters(ctx, c, t)
+			return err
 		}
 	}
 

@@ -54,6 +54,13 @@ func (d deadDesk) next() Delivery {
 	return qmgrtest.Receive(d, "a message", got)
 }
 
+// bury makes a dead letter of a message, as an agent does.
+func (d deadDesk) bury(m Delivery, why string) {
+	d.Helper()
+	must(d.T, m.Bury(qmgrtest.Context(d), errors.New(why), transfer.ID{}))
+	must(d.T, m.Term())
+}
+
 func (d deadDesk) waiting(stream streams.Stream) uint64 {
 	d.Helper()
 	s, err := d.c.control.JS().Stream(qmgrtest.Context(d), string(stream))
@@ -83,7 +90,7 @@ func TestDeadLetterIsKeptOnce(t *testing.T) {
 	if n := d.waiting(streams.StreamCommand); n != 1 {
 		t.Errorf("%d messages wait while the letter is kept", n)
 	}
-	must(t, m.Bury(t.Context(), errors.New("the request is refused for ever"), transfer.ID{}))
+	d.bury(m, "the request is refused for ever")
 	qmgrtest.Eventually(t, "the message has left its queue", func() bool { return d.waiting(streams.StreamCommand) == 0 })
 	l := d.letters(1)[0]
 	if l.Kind != wire.DeadRequest || l.Agent != "A" || l.From != "me" || l.Transfer != id || l.Reason != "the request is refused for ever" || len(l.Data) > 0 {
@@ -140,7 +147,7 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 	m := d.next()
 	stored := m.Stored
 	for n := range 2 { // also when it was sent again once before
-		must(t, m.Bury(t.Context(), errors.New("no"), transfer.ID{}))
+		d.bury(m, "no")
 		l := d.letters(1)[0]
 		if !l.Stored.Equal(stored) {
 			t.Errorf("round %d: it was stored at %s, and the letter says %s", n, stored, l.Stored)
@@ -154,7 +161,7 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 		_, err = d.do(streams.DeadTask{Do: streams.DeadResend, ID: l.ID})
 		qmgrtest.WantKind(t, err, transfer.KindNotFound, "ferry queue dead ls")
 	}
-	must(t, m.Bury(t.Context(), errors.New("no"), transfer.ID{}))
+	d.bury(m, "no")
 	_, err := d.do(streams.DeadTask{Do: streams.DeadRemove, ID: d.letters(1)[0].ID})
 	must(t, err)
 	d.letters(0)

@@ -153,31 +153,34 @@ func newReports(f *flags) *cobra.Command {
 charts beside it, into --out. Each table has IBM's figure, Ferry's, and the ratio; each
 conclusion of a report has a verdict. --short writes all tables without measuring anything.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.short {
-				doc := bench.ShortDocument(bench.ThisHost(version), time.Now())
-				return bench.WriteDocument(f.out, doc)
+			doc, err := f.document(cmd, limit, only)
+			if err == nil {
+				err = bench.WriteDocument(f.out, doc)
 			}
-			e, done, err := f.env(cmd)
-			if err != nil {
-				return err
+			if err == nil && f.json {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(doc)
 			}
-			defer done()
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			doc, err := bench.MakeDocument(ctx, e, limit, only)
-			if err != nil {
-				return err
-			}
-			if err := bench.WriteDocument(f.out, doc); err != nil {
-				return err
-			}
-			e.Say("written: %s", filepath.Join(f.out, bench.FileDocument))
-			return nil
+			return err
 		}}
 	f.add(c)
 	c.Flags().StringVar(&only, "only", "", "only the works with this text in their names, as \"client, binary, 10 MB files\"; the others are not measured")
 	c.Flags().DurationVar(&limit, "limit", limit, "about the longest time; works have fewer rounds where it is short")
 	return c
+}
+
+// document makes the document of the reports.
+func (f *flags) document(cmd *cobra.Command, limit time.Duration, only string) (*bench.Document, error) {
+	if f.short {
+		return bench.ShortDocument(bench.ThisHost(version), time.Now()), nil
+	}
+	e, done, err := f.env(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return bench.MakeDocument(ctx, e, limit, only)
 }
 
 // measure runs the scenarios and writes their reports, each as soon as it is complete.

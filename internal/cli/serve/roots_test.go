@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A root gets an absolute path and keeps its options. A directory whose name ends as an option does is refused, because
+// A root gets an absolute path and keeps its options. A directory with a name that ends as an option is refused, because
 // its absolute path would be another root.
 func TestAbsoluteRoots(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data,ro")

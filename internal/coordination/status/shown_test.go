@@ -10,7 +10,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// silentDestination returns a picture with a transfer in each state, whose destination BETA is silent. The nth state of
+// silentDestination returns a picture with a transfer in each state to the silent agent BETA. The nth state of
 // transfer.States has the transfer id(n).
 func silentDestination() *status.Picture {
 	p := status.New(clock.System)

@@ -123,6 +123,7 @@ const maxNesting = 32
 type propertyFile struct {
 	entries map[string]string
 	known   *properties
+	apart   bool // they have a prefix, and refer to properties without it
 	err     error
 }
 
@@ -136,7 +137,7 @@ func (f *propertyFile) of(name string, depth int) value {
 		if v, is := f.known.get(n); is {
 			return v, true
 		}
-		if _, is := f.entries[n]; is && f.err == nil {
+		if _, is := f.entries[n]; is && !f.apart && f.err == nil {
 			return f.of(n, depth+1), true
 		}
 		return value{}, false
@@ -156,7 +157,7 @@ func (p *properties) load(data []byte, prefix string, fixed bool) error {
 	if prefix != "" && !strings.HasSuffix(prefix, ".") {
 		prefix += "."
 	}
-	f := &propertyFile{entries: map[string]string{}, known: p}
+	f := &propertyFile{entries: map[string]string{}, known: p, apart: prefix != ""}
 	for _, e := range list {
 		f.entries[e.Key] = e.Value
 	}

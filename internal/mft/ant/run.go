@@ -218,8 +218,11 @@ func lineEnd() string {
 	return "\n"
 }
 
-// target runs a target if its conditions hold.
+// target prints the name of a target, and runs it if its conditions hold.
 func (r *Runner) target(ctx context.Context, t *target) error {
+	if !r.Quiet {
+		r.print(r.Out, "\n"+t.name+":\n")
+	}
 	at := &element{name: "target", line: t.line}
 	for _, c := range []struct {
 		name string
@@ -235,9 +238,6 @@ func (r *Runner) target(ctx context.Context, t *target) error {
 		if holds != c.want {
 			return nil
 		}
-	}
-	if !r.Quiet {
-		r.print(r.Out, "\n"+t.name+":\n")
 	}
 	return r.each(ctx, t.tasks)
 }

@@ -144,7 +144,7 @@ func TestProperties(t *testing.T) {
 	}
 	p := play(t, dir, `<project name="named" default="all"><property name="x" value="1"/><property name="x" value="2"/><property name="both" value="${x}${first}$${x} $5 ${none}"/>
 <property name="first" value="of the script"/><property name="here" location="sub/../a"/><property name="text"> a ${x} </property><property environment="env"/>
-<property file="a.properties"/><property file="a.properties" prefix="f"/><property file="missing.properties"/><target name="all"/></project>`,
+<property file="a.properties" prefix="f"/><property file="a.properties"/><property file="missing.properties"/><target name="all"/></project>`,
 		func(r *Runner, _ *deskNetwork) {
 			r.Given = map[string]string{"first": "said", "user.home": "/h"}
 			r.File = []byte(files["given.properties"])
@@ -153,7 +153,7 @@ func TestProperties(t *testing.T) {
 		t.Fatalf("%d %v: %s", p.status, p.err, p.bad)
 	}
 	for name, want := range map[string]string{"x": "1", "both": "1said${x} $5 ${none}", "first": "said", "here": filepath.Join(dir, "a"), "text": " a 1 ", "env.FERRY_TEST_WORD": "from outside", "y": "1 and last",
-		"f.x": "file", "z": "last", "new": "said", "g": "given", "user.home": "/h", "basedir": dir, "ant.project.name": "named", "user.name": "ann", "none": "-"} {
+		"f.x": "file", "f.y": "1 and ${z}", "z": "last", "new": "said", "g": "given", "user.home": "/h", "basedir": dir, "ant.project.name": "named", "user.name": "ann", "none": "-"} {
 		if got := p.get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -211,7 +211,7 @@ func TestTargets(t *testing.T) {
 <target name="c" if="no" depends="x"><echo>C</echo></target><target name="d" unless="set"><echo>D</echo></target><target name="e" if="${word}"><echo level="info">E</echo></target>
 <target name="x"><property name="set" value=""/><property name="word" value="yes"/><echo level="debug">deep</echo></target></project>`
 	p := play(t, t.TempDir(), script, nil)
-	want := "\nx:\n\nb:\n     [echo] B\n\ne:\n     [echo] E\n\na:\n     [echo] A\n\nBUILD SUCCESSFUL\n"
+	want := "\nx:\n\nb:\n     [echo] B\n\nc:\n\nd:\n\ne:\n     [echo] E\n\na:\n     [echo] A\n\nBUILD SUCCESSFUL\n"
 	if p.out != want || p.status != 0 || p.bad != "" {
 		t.Errorf("%d %s\n%s", p.status, p.bad, p.out)
 	}

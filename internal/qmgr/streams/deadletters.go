@@ -20,6 +20,7 @@ import (
 
 	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -147,6 +148,7 @@ func (l Library) Dead(ctx context.Context, self string, t DeadTask) (res DeadRes
 	case DeadShow:
 	case DeadResend:
 		if err = resendDead(ctx, l, letter, number); err == nil {
+			failpoint.Hit("dead.after_resend")
 			err = deleteMessage(ctx, s, number)
 		}
 	case DeadRemove:
@@ -286,6 +288,7 @@ func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("dead.after_put")
 	// An earlier copy of the message may have another size, and so another subject.
 	return s.Purge(ctx, jetstream.WithPurgeSubject(deadOfID(d.ID)), jetstream.WithPurgeSequence(ack.Sequence))
 }
