@@ -110,6 +110,9 @@ func itemLogs(r *audit.Record, l mftxml.Log) (all []mftxml.Log) {
 	return all
 }
 
+// codeMonitorExit is the result code of a trigger that the monitor exit has cancelled.
+const codeMonitorExit = 107
+
 // Kept returns the document that MQ MFT would publish for a record outside the log of a transfer. about is the
 // document's subject: the ID of a call, or the name of a monitor or a schedule. For other records it returns "" and
 // nil.
@@ -130,6 +133,9 @@ func Kept(r *audit.Record) (about string, text []byte) {
 		return r.Transfer.String(), c.XML()
 	case k != nil && (k.Kind == audit.KeptMonitor || k.Kind == audit.KeptSchedule):
 		l.Monitor, l.Name, l.Action = k.Kind == audit.KeptMonitor, k.Name, k.Done
+		if l.Monitor && l.Code == transfer.CodeExit {
+			l.Code = codeMonitorExit
+		}
 	case r.Event == audit.Submitted && r.Role == audit.RoleSource && r.Meta[audit.MonitorMeta] != "" && (r.Request == nil || r.Request.Parent.IsZero()):
 		l.Monitor, l.Name, l.Action, l.Transfer, l.Destination = true, r.Meta[audit.MonitorMeta], mftxml.MonitorTriggered, r.Transfer, ""
 	default:

@@ -125,6 +125,7 @@ func TestWhatIsKeptInXML(t *testing.T) {
 	}{
 		{ofTransfer(audit.Changed, kept(audit.KeptMonitor, "A.B", "create")), "monitor-A%2EB", []string{"monitorLog version=6.00 monitorName=A.B", "action time=2026-03-02T12:00:00.005Z: create", "monitorAgent agent=ALPHA",
 			"status resultCode=0", "supplement: it is so", "jobDetails", "name: nightly"}},
+		{ofTransfer(audit.Warning, func(r *audit.Record) { kept(audit.KeptMonitor, "A", audit.MonitorFailed)(r); r.Code = 21 }), "monitor-A", []string{"action time=2026-03-02T12:00:00.005Z: triggerFail", "status resultCode=107"}},
 		{ofTransfer(audit.Changed, kept(audit.KeptSchedule, "daily", "submit")), "schedule-DAILY", []string{"schedulelog version=6.00 ID=daily", "action time=2026-03-02T12:00:00.005Z: submit", "sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "job", "name: nightly"}},
 		{ofTransfer(audit.Submitted, func(r *audit.Record) { r.Meta = map[string]string{audit.MonitorMeta: "M"} }), "monitor-M", []string{"action time=2026-03-02T12:00:00.005Z: triggerSatisfied"}},
 		{ofTransfer(audit.Ran, ran), "", []string{"action time=2026-03-02T12:00:00.005Z: completed", "agent agent=ALPHA", "status resultCode=40", "command name=load.sh type=executable", "argument: a <b>", "argument: c%0A",
