@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An accepting is a log in which records of A1 are missing, and a person who accepts that.
+// An accepting is a log without some records of A1, and the person that accepts the gap.
 type accepting struct {
 	*signing
 	t   *testing.T
