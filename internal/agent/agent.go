@@ -47,6 +47,7 @@ type Agent struct {
 	heartbeats *heartbeats
 	outbox     *outbox.Outbox
 	duties     *duties
+	teller     *teller // nil where there is no coordination
 	halt       sync.Once
 }
 
@@ -257,6 +258,7 @@ func (a *Agent) listen() error {
 	}
 
 	a.runDuties()
+	a.tellDefinitions()
 	a.wg.Go(a.ageLoop)
 	a.wg.Go(a.replies.loop)
 	a.wg.Go(a.replies.lateLoop)
@@ -304,6 +306,9 @@ func (a *Agent) Stop() {
 	a.Halt()
 	if !a.cfg.Alone && !a.own.displaced() {
 		a.outbox.Flush()
+		if a.teller != nil {
+			a.teller.end()
+		}
 	}
 	a.own.noteLedger()
 	a.closeStores()

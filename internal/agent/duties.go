@@ -6,6 +6,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -16,11 +17,13 @@ type duties struct {
 	commands  map[wire.Kind]duty.Command
 	questions map[wire.Kind]duty.Question
 	followers []duty.Follower
+	keepers   []duty.Keeper
+	changed   chan struct{} // a command was obeyed
 }
 
 // newDuties makes the duties of an agent. The ledger must be open.
 func newDuties(in *intake) (*duties, error) {
-	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
+	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}, changed: make(chan struct{}, 1)}
 	for _, mk := range in.cfg.Duties {
 		one, err := mk(duty.Services{Agent: in.cfg.Name, Ledger: in.ledger, Place: in.sendCfg.Place, Status: in.status,
 			Submit: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
@@ -40,6 +43,9 @@ func newDuties(in *intake) (*duties, error) {
 		if f, ok := one.(duty.Follower); ok {
 			d.followers = append(d.followers, f)
 		}
+		if k, ok := one.(duty.Keeper); ok {
+			d.keepers = append(d.keepers, k)
+		}
 		for kind, c := range one.Commands() {
 			d.commands[kind] = c
 		}
@@ -56,6 +62,18 @@ func (a *Agent) runDuties() {
 		a.wg.Go(func() {
 			if a.cfg.Alone || a.own.wait(stageRequests) {
 				d.Run(a.ctx)
+			}
+		})
+	}
+}
+
+// tellDefinitions tells coordination the definitions of the duties.
+func (a *Agent) tellDefinitions() {
+	if !a.cfg.Alone && a.cfg.Streams == nil {
+		a.teller = newTeller(a.core, a.duties)
+		a.wg.Go(func() {
+			if a.own.wait(stageRequests) {
+				a.teller.run()
 			}
 		})
 	}
@@ -126,6 +144,7 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 	if kind.Done != nil {
 		kind.Done()
 	}
+	wake.Up(d.changed)
 	return answer, nil
 }
 

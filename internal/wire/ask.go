@@ -36,6 +36,8 @@ const (
 	AskAccept    Kind = "accept"    // agent: takes AcceptLog, and continues from there as a witness
 	AskBegun     Kind = "begun"     // agent: Progress of a transfer that it has accepted; an unknown one ends if coordination asks
 	AskRegister  Kind = "register"  // coordination: the asker's own Beat; the answer says that coordination has the agent, or why not
+	AskKeep      Kind = "keep"      // coordination: takes Keep, the definitions of the asker
+	AskKept      Kind = "kept"      // coordination: takes KeptAsked; Body is a Kept
 )
 
 // An Ask is a question.

@@ -256,6 +256,8 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
 	wire.AskQueue:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.QueueAsk](wire.AskQueue, b) },
 	wire.AskBegun:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Begun](wire.AskBegun, b) },
+	wire.AskKeep:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Keep](wire.AskKeep, b) },
+	wire.AskKept:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.KeptAsked](wire.AskKept, b) },
 	wire.AskRegister:   func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Register](wire.AskRegister, b) },
 }
 

@@ -40,6 +40,8 @@ type seen struct {
 	beat wire.Beat
 	at   time.Time // by this clock; zero: known only from the audit log or an earlier run
 
+	before time.Time // when an earlier run of coordination heard it last, if that is known
+
 	since time.Time // when its present run was first heard of, by this clock
 
 	standbys []waiter
@@ -168,8 +170,8 @@ func (p *Picture) Agents() []wire.AgentStatus {
 	var out []wire.AgentStatus
 	for _, s := range p.agents {
 		a := wire.AgentStatus{Beat: s.beat, Status: s.beat.Status, Standbys: s.waiting(now)}
-		if !s.at.IsZero() {
-			a.Age = max(now.Sub(s.at), 0)
+		if heard := s.heard(); !heard.IsZero() {
+			a.Age = max(now.Sub(heard), 0)
 		}
 		if s.at.IsZero() || a.Age > wire.UnreachableAfter && a.Status != wire.AgentStopped {
 			a.Status = wire.AgentUnreachable
