@@ -57,6 +57,7 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 	}
 	p := &ans.Transfers[0]
 	if fresh, err := c.asker().askAgent(ctx, p.Source, wire.Ask{Kind: wire.AskStatus, ID: p.ID}); err == nil && fresh.Progress != nil {
+		fresh.Progress.Related, fresh.Progress.Rate = p.Related, p.Rate // the agent does not know them
 		p = fresh.Progress
 	}
 	return p, nil

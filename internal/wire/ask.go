@@ -70,6 +70,7 @@ type Filter struct {
 	Since  time.Time          `json:"since,omitzero"`   // excludes transfers that ended earlier; of a record, those written earlier
 	Until  time.Time          `json:"until,omitzero"`   // excludes transfers submitted later; of a record, those written later
 	Failed bool               `json:"failed,omitempty"` // only transfers with failed files, or failed ones; of a record, with failed items
+	Open   bool               `json:"open,omitempty"`   // no transfer that was repeated, unless the last repetition was cancelled; of transfers only
 	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
 	Name   transfer.Path      `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
 	Role   string             `json:"role,omitempty"`   // role of the agent that wrote a record with such an item; default: destination
@@ -84,7 +85,8 @@ type Sums struct {
 	Failed      int64 `json:"failed,omitempty"` // transfers that have ended, and not as successful
 	Files       int64 `json:"files"`
 	FilesFailed int64 `json:"files_failed,omitempty"`
-	Bytes       int64 `json:"bytes"` // with those of running transfers, as Progress.BytesSoFar has them
+	Bytes       int64 `json:"bytes"`             // with those of running transfers, as Progress.BytesSoFar has them
+	Retried     int64 `json:"retried,omitempty"` // transfers that pass the filter, except for its field Open
 }
 
 // Add adds a transfer.

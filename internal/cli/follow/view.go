@@ -173,6 +173,23 @@ func bar(s output.Screen, p *transfer.Progress, rate float64) string {
 	return s.Line([]output.Part{state, {Text: meter, Rank: 6}, {Text: percent, Rank: 0}, {Text: eta, Rank: 2}, {Text: speed, Rank: 1}, {Text: bytes, Rank: 3}, {Text: files, Rank: 4}, {Text: wire, Rank: 7}, {Text: output.Cut(name, 40), Rank: 8}})
 }
 
+// Left describes the rate of a transfer in its last seconds, and the time left at that rate; "": it is not known. While
+// the transfer does not run, both stay as they were.
+func Left(p *transfer.Progress) string {
+	done := p.BytesSoFar()
+	if p.State.Final() || p.Rate <= 0 {
+		return ""
+	}
+	text := transfer.FormatBytes(p.Rate) + "/s"
+	if p.Walked && done < p.BytesTotal {
+		text += ", " + clockTime(float64(p.BytesTotal-done)/float64(p.Rate))
+	}
+	if p.State != transfer.Running && p.State != transfer.Settling {
+		text += " once it runs again"
+	}
+	return text
+}
+
 func gauge(part float64, n int) string {
 	full := min(int(part*float64(n)), n)
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", n-full) + "]"

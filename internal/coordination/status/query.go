@@ -32,11 +32,11 @@ func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
 		}
 		last = e.ID
 		switch {
-		case !matches(q.Filter, e), q.Whose != "" && !Of(&e.Progress, q.Whose):
+		case !p.matches(q.Filter, e), q.Whose != "" && !Of(&e.Progress, q.Whose):
 		case len(out) == q.Limit:
 			left++
 		default:
-			c := p.shown(&e.Progress)
+			c := p.shown(e)
 			c.Failures = nil
 			out = append(out, c)
 		}
@@ -60,8 +60,12 @@ func (p *Picture) Sums(q Query) (sums wire.Sums) {
 			continue
 		}
 		last = e.ID
-		if matches(q.Filter, e) && (q.Whose == "" || Of(&e.Progress, q.Whose)) {
+		switch {
+		case q.Whose != "" && !Of(&e.Progress, q.Whose) || !passes(q.Filter, e):
+		case p.matches(q.Filter, e):
 			sums.Add(&e.Progress)
+		default:
+			sums.Retried++
 		}
 	}
 	return sums
@@ -87,7 +91,17 @@ func later(a, b time.Time) time.Time {
 }
 
 // matches reports whether a filter lets a transfer through.
-func matches(f *wire.Filter, e *entry) bool {
+func (p *Picture) matches(f *wire.Filter, e *entry) bool {
+	passed := passes(f, e)
+	if !passed || f == nil || !f.Open {
+		return passed
+	}
+	_, done := p.retriedAs(e)
+	return !done
+}
+
+// passes is matches without the field Open of a filter.
+func passes(f *wire.Filter, e *entry) bool {
 	if f == nil {
 		return true
 	}

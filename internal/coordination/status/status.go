@@ -32,8 +32,9 @@ type Picture struct {
 	agents    map[transfer.AgentName]*seen
 	removed   map[transfer.AgentName]time.Time // when each was removed, MaxAgents at most
 	transfers map[key]*entry
-	count     uint64 // entries ever made
-	bytes     int    // of all entries
+	retries   map[key][]transfer.ID // of transfers that were repeated: the repetitions that the picture has
+	count     uint64                // entries ever made
+	bytes     int                   // of all entries
 }
 
 type seen struct {
@@ -61,13 +62,16 @@ type entry struct {
 	said  bool              // by its submitter alone
 	bytes int
 
+	related transfer.Related // without RetriedAs
+	rate    rate
+
 	confirmed string // the run of its source that has answered for it
 	listed    int    // how often Unconfirmed has listed it
 }
 
 // New makes an empty picture that begins to listen now.
 func New(c clock.Clock) *Picture {
-	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}}
+	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}, retries: map[key][]transfer.ID{}}
 }
 
 // Know adds an agent that is known by name only. It reports whether it is new.
@@ -195,6 +199,7 @@ func (p *Picture) Progress(g *transfer.Progress) {
 		e = p.add(g)
 	}
 	e.Progress, e.said = *g, false
+	e.rate.take(g, p.clock.Now())
 	p.confirm(e)
 	p.weigh(e)
 }
@@ -238,6 +243,7 @@ func (p *Picture) add(g *transfer.Progress) *entry {
 func (p *Picture) drop(e *entry) {
 	p.bytes -= e.bytes
 	delete(p.transfers, key{e.ID, e.Source})
+	p.unrelate(e)
 }
 
 // shrink drops transfers of the source that has most of them: ended ones first, then queued ones, the oldest first.
@@ -395,6 +401,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 	if s := p.agents[r.Agent]; s != nil && s.beat.Incarnation == r.Incarnation && !r.Time.Before(s.beat.Started) {
 		p.confirm(e)
 	}
+	p.relate(e, r)
 	p.fold(&e.Progress, r)
 	p.weigh(e)
 	return true
@@ -530,14 +537,17 @@ func (p *Picture) Transfer(suffix, whose string) (*transfer.Progress, error) {
 			WithHint("`ferry transfer ls` lists them")
 	}
 
-	c := p.shown(&found.Progress)
+	c := p.shown(found)
 	return &c, nil
 }
 
 // shown returns a transfer as users see it. Where it has not ended and its source is silent, its reason says so and the
 // figures are the last ones.
-func (p *Picture) shown(g *transfer.Progress) transfer.Progress {
+func (p *Picture) shown(e *entry) transfer.Progress {
+	g := &e.Progress
 	c := *g
+	c.Related, c.Rate = e.related, e.rate.last
+	c.RetriedAs, _ = p.retriedAs(e)
 	if c.State.Final() || c.State == transfer.Parked || c.State == transfer.Queued {
 		return c
 	}
