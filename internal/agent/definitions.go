@@ -111,7 +111,10 @@ func (t *teller) definitions() (all []wire.Definition, left int, err error) {
 	err = t.ledger.View(func(tx *ledger.Tx) error {
 		for _, k := range t.keepers {
 			if err := k.Kept(tx, func(d wire.Definition) {
-				if n := d.Size(); n > wire.MaxDefinition || size+n > wire.MaxDefinitions {
+				if t.cfg.Sandbox != nil {
+					d.Readers = nil // coordination does not know what the sandbox leaves of their rights
+				}
+				if n := d.Size(); d.Owner == "" && d.Readers == nil || n > wire.MaxDefinition || size+n > wire.MaxDefinitions {
 					left++
 				} else {
 					size += n

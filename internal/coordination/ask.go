@@ -244,7 +244,7 @@ func (s *Service) askTransfers(a *receivedQuestion, ans *wire.Answer) error {
 	list, left := s.picture.Transfers(query)
 	if a.ID.IsZero() {
 		sums := s.picture.Sums(query)
-		ans.Sums = &sums
+		ans.Sums, ans.Complete = &sums, s.picture.CompleteSince()
 	}
 	size := 0
 	for i := range list {

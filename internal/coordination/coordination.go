@@ -145,7 +145,12 @@ func (s *Service) open() (err error) {
 		of    *witness.Binding
 	}
 	var bindings []binding
+	first := true
 	s.log, err = audit.OpenTail(filepath.Join(s.cfg.Dir, "audit"), s.cfg.Clock.Now, audit.Tail{Last: rebuildRecords, Each: func(i int64, _ []byte, r *audit.Record) {
+		if first && i > 0 {
+			s.picture.Begin(r.Time)
+		}
+		first = false
 		if r.Event == audit.Bound && r.Agent == audit.Coordination && r.Binding != nil {
 			bindings = append(bindings, binding{i, r.Binding})
 		}

@@ -114,9 +114,10 @@ type Answer struct {
 	Records   []json.RawMessage   `json:"records,omitempty"` // audit records
 	Next      int64               `json:"next,omitempty"`    // Index of the next page
 	More      bool                `json:"more,omitempty"`
-	Left      int                 `json:"left,omitempty"` // number of further transfers
-	Sums      *Sums               `json:"sums,omitempty"` // of AskTransfers without ID: of all transfers that pass Filter
-	Own       bool                `json:"own,omitempty"`  // the asker sees none but its own transfers or records
+	Left      int                 `json:"left,omitempty"`          // number of further transfers
+	Sums      *Sums               `json:"sums,omitempty"`          // of AskTransfers without ID: of all transfers that pass Filter
+	Complete  time.Time           `json:"complete_since,omitzero"` // of AskTransfers: coordination has forgotten transfers from before; zero: none
+	Own       bool                `json:"own,omitempty"`           // the asker sees none but its own transfers or records
 	Verified  json.RawMessage     `json:"verified,omitempty"`
 	Witness   json.RawMessage     `json:"witness,omitempty"` // of AskLog and AskWitness
 	Preview   *Preview            `json:"preview,omitempty"`

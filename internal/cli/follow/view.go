@@ -208,6 +208,9 @@ func baseName(p transfer.Path) string {
 	return transfer.Path(s[strings.LastIndexByte(s, '/')+1:]).String()
 }
 
+// namedFailures is how many failed items Finish names.
+const namedFailures = 20
+
 // Finish writes the failures and the last line, and gives the result code.
 func (v *View) Finish(p *transfer.Progress) error {
 	v.Clear()
@@ -217,11 +220,12 @@ func (v *View) Finish(p *transfer.Progress) error {
 	}
 
 	stderr := v.cmd.ErrOrStderr()
-	for _, f := range p.Failures {
+	named := p.Failures[:min(len(p.Failures), namedFailures)]
+	for _, f := range named {
 		fmt.Fprintf(stderr, "ferry: %s\n", output.Failure(&f))
 	}
 
-	if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
+	if more := max(p.FilesFailed, int64(len(p.Failures))) - int64(len(named)); more > 0 {
 		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", output.Plural(more, "item"), p.ID)
 	}
 

@@ -88,6 +88,9 @@ func sections(ctx context.Context, net *client.Client, timeout time.Duration, no
 	if err != nil {
 		return nil, false, err
 	}
+	if end.Complete.After(yesterday) {
+		failed.heading += fmt.Sprintf(", complete since %s", output.Stamp(end.Complete))
+	}
 	agents, err := agentsOf(ctx, net)
 	if err != nil {
 		return nil, false, err

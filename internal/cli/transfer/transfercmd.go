@@ -72,6 +72,9 @@ func newTransferLs() *cobra.Command {
 		if err == nil && listed > 0 && !q.JSON && !output.AsCSV(cmd) {
 			fmt.Fprintln(cmd.OutOrStdout(), sumsLine(&end.Sums))
 		}
+		if err == nil && end.Complete.After(filter.Since) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the list is complete since %s; `ferry audit ls` has older transfers\n", output.Stamp(end.Complete))
+		}
 		if err == nil && end.Sums.Retried > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %s that %s repeated; --all shows them, too\n", output.Plural(end.Sums.Retried, "transfer"),
 				map[bool]string{true: "was", false: "were"}[end.Sums.Retried == 1])

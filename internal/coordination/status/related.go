@@ -80,3 +80,27 @@ func (r *rate) take(g *transfer.Progress, now time.Time) {
 		r.at, r.bytes = now, bytes
 	}
 }
+
+// forgot notes that a transfer gives way. The time is one of an agent, and may be wrong.
+func (p *Picture) forgot(e *entry) {
+	last := later(later(e.Ended, e.Submitted), e.ID.Time())
+	if now := p.clock.Now(); last.After(now) {
+		last = now
+	}
+	p.complete = later(p.complete, last)
+}
+
+// CompleteSince returns the time since that the picture has all transfers: those that ended before may be missing. It is
+// zero where none is missing.
+func (p *Picture) CompleteSince() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.complete
+}
+
+// Begin says that the records before a time were not read.
+func (p *Picture) Begin(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.complete = later(p.complete, at)
+}

@@ -107,3 +107,32 @@ func TestRate(t *testing.T) {
 		}
 	})
 }
+
+// A picture that has forgotten transfers says since when it is complete.
+func TestCompleteSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		wait(24 * time.Hour)
+		began := time.Now()
+		for n := range status.MaxTransfers + status.MaxTransfers/10 + 1 {
+			if n == 1000 && !p.CompleteSince().IsZero() {
+				t.Fatal("it is not complete at first")
+			}
+			at := began.Add(time.Duration(n) * time.Millisecond)
+			p.Progress(&transfer.Progress{ID: transfer.NewID(at), Source: "ALPHA", Destination: "BETA", State: transfer.Successful, Submitted: at, Ended: at})
+		}
+		wait(time.Hour)
+		gone := began.Add(status.MaxTransfers / 10 * time.Millisecond)
+		if got := p.CompleteSince(); got.Sub(gone).Abs() > time.Second {
+			t.Errorf("it is complete since %v, not %v", got, gone)
+		}
+		p.Begin(began)
+		if got := p.CompleteSince(); !got.After(began) {
+			t.Errorf("records from before make it complete since %v", got)
+		}
+		p.Begin(time.Now())
+		if got := p.CompleteSince(); !got.Equal(time.Now()) {
+			t.Errorf("without the records before now it is complete since %v", got)
+		}
+	})
+}

@@ -33,6 +33,7 @@ type Picture struct {
 	removed   map[transfer.AgentName]time.Time // when each was removed, MaxAgents at most
 	transfers map[key]*entry
 	retries   map[key][]transfer.ID // of transfers that were repeated: the repetitions that the picture has
+	complete  time.Time             // transfers that ended before may be missing; zero: none is
 	count     uint64                // entries ever made
 	bytes     int                   // of all entries
 }
@@ -241,6 +242,7 @@ func (p *Picture) add(g *transfer.Progress) *entry {
 }
 
 func (p *Picture) drop(e *entry) {
+	p.forgot(e)
 	p.bytes -= e.bytes
 	delete(p.transfers, key{e.ID, e.Source})
 	p.unrelate(e)
