@@ -24,6 +24,7 @@ import (
 	"ferry/internal/agent/outbox"
 	"ferry/internal/agent/scheduler"
 	"ferry/internal/agent/store"
+	"ferry/internal/agent/teller"
 	"ferry/internal/content/compress"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
@@ -47,7 +48,7 @@ type Agent struct {
 	heartbeats *heartbeats
 	outbox     *outbox.Outbox
 	duties     *duties
-	teller     *teller // nil where there is no coordination
+	teller     *teller.Teller // nil where there is no coordination
 	halt       sync.Once
 }
 
@@ -258,7 +259,6 @@ func (a *Agent) listen() error {
 	}
 
 	a.runDuties()
-	a.tellDefinitions()
 	a.wg.Go(a.ageLoop)
 	a.wg.Go(a.replies.loop)
 	a.wg.Go(a.replies.lateLoop)
@@ -307,7 +307,7 @@ func (a *Agent) Stop() {
 	if !a.cfg.Alone && !a.own.displaced() {
 		a.outbox.Flush()
 		if a.teller != nil {
-			a.teller.end()
+			a.teller.End()
 		}
 	}
 	a.own.noteLedger()

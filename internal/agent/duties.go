@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"ferry/internal/agent/teller"
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
@@ -56,24 +57,22 @@ func newDuties(in *intake) (*duties, error) {
 	return d, nil
 }
 
-// runDuties does each duty once the agent's name is its own and every cancel that waited has been obeyed.
+// runDuties does each duty once the agent's name is its own and every cancel that waited has been obeyed. It has
+// coordination told their definitions.
 func (a *Agent) runDuties() {
+	if !a.cfg.Alone && a.cfg.Streams == nil {
+		a.teller = teller.New(teller.Config{Agent: a.cfg.Name, Conn: a.conn, Ledger: a.ledger, Keepers: a.duties.keepers, Changed: a.duties.changed, Sandbox: a.cfg.Sandbox != nil,
+			Fenced: a.fenced, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log, Quiet: a.quiet})
+		a.wg.Go(func() {
+			if a.own.wait(stageRequests) {
+				a.teller.Run()
+			}
+		})
+	}
 	for _, d := range a.duties.all {
 		a.wg.Go(func() {
 			if a.cfg.Alone || a.own.wait(stageRequests) {
 				d.Run(a.ctx)
-			}
-		})
-	}
-}
-
-// tellDefinitions tells coordination the definitions of the duties.
-func (a *Agent) tellDefinitions() {
-	if !a.cfg.Alone && a.cfg.Streams == nil {
-		a.teller = newTeller(a.core, a.duties)
-		a.wg.Go(func() {
-			if a.own.wait(stageRequests) {
-				a.teller.run()
 			}
 		})
 	}

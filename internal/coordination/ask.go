@@ -44,8 +44,8 @@ var questions = map[wire.Kind]question{
 	wire.AskRemove:    {transfer.AuthAdmin, true, true, (*Service).askRemove},
 	wire.AskQueue:     {transfer.AuthOperate, true, true, askQueue},
 	wire.AskRegister:  {transfer.AuthNone, false, false, (*Service).askRegister},
-	wire.AskKeep:      {transfer.AuthNone, false, false, (*Service).askKeep}, // of the asker alone
-	wire.AskKept:      {transfer.AuthNone, true, false, (*Service).askKept},  // those that the asker may see
+	wire.AskKeep:      {transfer.AuthNone, false, false, askKeep}, // of the asker alone
+	wire.AskKept:      {transfer.AuthNone, true, false, askKept},  // those that the asker may see
 }
 
 // asked answers a question. Those that read the log run beside the others, a

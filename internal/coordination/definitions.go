@@ -27,7 +27,7 @@ const (
 
 // A definitions keeps the last known definitions of each agent, in one file of a directory for each agent that has some.
 // The first line of a file is a definitionsHead, and each further line a wire.Definition, in the order of their nouns and
-// keys. One goroutine changes the files, and each change replaces a file as a whole; so anybody may read them.
+// keys. One goroutine changes the files, and each change replaces a file as a whole; so they may be read at any time.
 type definitions struct {
 	dir  string
 	room int64 // for all agents
@@ -253,7 +253,7 @@ func (d *definitions) run(ctx context.Context) {
 }
 
 // askKeep takes the definitions of an agent that the registry has.
-func (s *Service) askKeep(a *receivedQuestion, _ *wire.Answer) error {
+func askKeep(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	agent, err := wire.AgentOf(a.Principal)
 	if err == nil && !s.picture.Known(agent).Known {
 		err = transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", agent)
@@ -272,7 +272,7 @@ func (s *Service) askKeep(a *receivedQuestion, _ *wire.Answer) error {
 }
 
 // askKept answers with the definitions of one agent, or of all that are away.
-func (s *Service) askKept(a *receivedQuestion, ans *wire.Answer) error {
+func askKept(s *Service, a *receivedQuestion, ans *wire.Answer) error {
 	body, err := wire.ReadBody[wire.KeptAsked](a.Kind, a.Body)
 	if err != nil {
 		return err
@@ -285,7 +285,7 @@ func (s *Service) askKept(a *receivedQuestion, ans *wire.Answer) error {
 			st.Agent < body.AfterAgent, st.Agent == body.AfterAgent && body.AfterKey == "":
 			continue
 		}
-		if err := s.addKept(page, a.Principal, &st, body); err != nil {
+		if err := addKept(s, page, a.Principal, &st, body); err != nil {
 			return err
 		}
 		if page.kept.More {
@@ -316,7 +316,7 @@ func (p *keptPage) room(count *int, size int) bool {
 }
 
 // addKept adds the definitions of an agent that a principal may see, and that a question asks for.
-func (s *Service) addKept(page *keptPage, principal string, st *wire.AgentStatus, ask *wire.KeptAsked) error {
+func addKept(s *Service, page *keptPage, principal string, st *wire.AgentStatus, ask *wire.KeptAsked) error {
 	again := st.Agent == ask.AfterAgent // the page before has its first definitions
 	if !again && !page.room(&page.agents, len(st.Agent)+128) {
 		return nil

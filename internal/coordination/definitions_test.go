@@ -149,7 +149,7 @@ func TestDefinitionsAreBounded(t *testing.T) {
 	}
 }
 
-// A question is answered in pages, each of which goes on behind the one before.
+// A question is answered in pages, and each goes on behind the one before.
 func TestKeptInPages(t *testing.T) {
 	s := &Service{picture: status.New(clock.System), definitions: openedDefinitions(t, t.TempDir()), quiet: quiet.New(slog.New(slog.DiscardHandler), time.Now)}
 	for _, agent := range []transfer.AgentName{"ALPHA", "BETA", "GAMMA", "DELTA"} {
@@ -173,7 +173,7 @@ func TestKeptInPages(t *testing.T) {
 		for pages := 0; ; pages++ {
 			ans := &wire.Answer{}
 			q := &receivedQuestion{Ask: &wire.Ask{Kind: wire.AskKept, Room: room, Body: wire.Marshal(ask), Principal: "ann"}}
-			if err := s.askKept(q, ans); err != nil {
+			if err := askKept(s, q, ans); err != nil {
 				t.Fatal(err)
 			}
 			page, err := wire.ReadBody[wire.Kept](wire.AskKept, ans.Body)

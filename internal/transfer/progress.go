@@ -63,7 +63,7 @@ type Traffic struct {
 	Resumes     int64  `json:"resumes"`
 	BytesResent int64  `json:"bytes_resent"`
 	BytesWire   int64  `json:"bytes_wire,omitempty"`       // of the chunk messages handed to the lane, including overhead
-	Rate        int64  `json:"bytes_per_second,omitempty"` // of the last seconds in which it ran, as coordination measures it
+	Rate        int64  `json:"bytes_per_second,omitempty"` // of the last seconds of running, as coordination measures it
 }
 
 // Promised has the settings of the request that apply to all items.

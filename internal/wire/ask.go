@@ -37,6 +37,7 @@ const (
 	AskBegun     Kind = "begun"     // agent: Progress of a transfer that it has accepted; an unknown one ends if coordination asks
 	AskRegister  Kind = "register"  // coordination: the asker's own Beat; the answer says that coordination has the agent, or why not
 	AskKeep      Kind = "keep"      // coordination: takes Keep, the definitions of the asker
+	AskMay       Kind = "may"       // agent: takes MayAsked; Body is a May
 	AskKept      Kind = "kept"      // coordination: takes KeptAsked; Body is a Kept
 )
 

@@ -257,6 +257,7 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.AskQueue:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.QueueAsk](wire.AskQueue, b) },
 	wire.AskBegun:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Begun](wire.AskBegun, b) },
 	wire.AskKeep:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Keep](wire.AskKeep, b) },
+	wire.AskMay:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.MayAsked](wire.AskMay, b) },
 	wire.AskKept:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.KeptAsked](wire.AskKept, b) },
 	wire.AskRegister:   func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Register](wire.AskRegister, b) },
 }

@@ -164,7 +164,7 @@ func (s templateDuty) list(_ duty.Caller, body json.RawMessage) (any, error) {
 	return l, err
 }
 
-// Kept is answered to whoever may have this agent send files, as Questions are.
+// Kept has the templates for those that may have this agent send files, as Questions.
 func (s templateDuty) Kept(tx *ledger.Tx, add func(wire.Definition)) error {
 	for t, err := range drawerOf(tx).From("") {
 		if err != nil {

@@ -104,7 +104,7 @@ func Decode[T any](shown json.RawMessage) (*T, error) {
 	return v, nil
 }
 
-// AwayText is the cell of an object whose agent is away; "" of any other.
+// AwayText is the cell of an object if its agent is away; otherwise it is empty.
 func AwayText(at client.AtAgent) string {
 	if at.Away == nil {
 		return ""
@@ -142,7 +142,7 @@ func (k *Kept) each(fn func(at client.AtAgent) error, left func(line string)) er
 }
 
 // eachOrKept is Each. Of agents that are away or do not answer it calls kept with each definition that coordination has.
-// It names the agents of which coordination has none because they have never told it.
+// It names the agents that have never told coordination any.
 func (k *Kept) eachOrKept(noun string, fn func(at client.AtAgent) error, kept func(at client.AtAgent, d *wire.Definition) error) error {
 	var left []transfer.AgentName
 	why := map[transfer.AgentName]error{}

@@ -49,7 +49,7 @@ func (p *Picture) retriedAs(e *entry) (last transfer.ID, done bool) {
 	return last, done
 }
 
-// A rate is the bytes in a second of a transfer, over about the last rateOver in which it ran.
+// A rate is the bytes in a second of a transfer, over about the last rateOver of its running.
 type rate struct {
 	at    time.Time // zero: it did not run at the last report
 	bytes int64

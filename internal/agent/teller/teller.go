@@ -1,12 +1,19 @@
-package agent
+// Package teller tells coordination the definitions of an agent's duties. Coordination shows them while the agent is away.
+package teller
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
 	"time"
 
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -20,12 +27,24 @@ const (
 	tellEnd     = time.Second      // the same, where the agent ends
 )
 
-// A teller tells coordination the definitions of the agent's duties, which coordination shows while the agent is away. It
-// tells the differences to those that it has told before in this run.
-type teller struct {
-	*core
-	keepers []duty.Keeper
-	changed chan struct{} // a command was obeyed
+// Config is the configuration of a Teller.
+type Config struct {
+	Agent   transfer.AgentName
+	Conn    *qmgr.Conn
+	Ledger  *ledger.Ledger
+	Keepers []duty.Keeper
+	Changed chan struct{} // a command was obeyed
+	Sandbox bool          // the agent has rules of its own, which coordination does not know
+	Fenced  func() bool   // another instance has taken over the ledger
+	Context context.Context
+	Clock   clock.Clock
+	Log     *slog.Logger
+	Quiet   *quiet.Log
+}
+
+// A Teller tells the differences to the definitions that it has told before in this run.
+type Teller struct {
+	Config
 
 	// Of the goroutine that tells.
 	mark   string // of the told definitions; "": coordination must forget the earlier ones
@@ -35,25 +54,24 @@ type teller struct {
 	behind bool // something is not told
 }
 
-func newTeller(c *core, d *duties) *teller {
-	return &teller{core: c, keepers: d.keepers, changed: d.changed}
-}
+// New makes a Teller.
+func New(cfg Config) *Teller { return &Teller{Config: cfg} }
 
-// run tells the definitions until the agent ends.
-func (t *teller) run() {
-	timer := t.cfg.Clock.NewTimer(0)
+// Run tells the definitions until the agent ends.
+func (t *Teller) Run() {
+	timer := t.Clock.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
-		case <-t.ctx.Done():
+		case <-t.Context.Done():
 			return
-		case <-t.changed:
+		case <-t.Changed:
 		case <-timer.C():
 		}
-		again := t.tell(t.ctx, tellWait)
+		again := t.tell(t.Context, tellWait)
 		timer.Reset(tellPause)
 		select {
-		case <-t.ctx.Done():
+		case <-t.Context.Done():
 			return
 		case <-timer.C():
 		}
@@ -61,10 +79,10 @@ func (t *teller) run() {
 	}
 }
 
-// end tells the last change. The goroutine of run has ended.
-func (t *teller) end() {
+// End tells the last change. Run has returned.
+func (t *Teller) End() {
 	select {
-	case <-t.changed:
+	case <-t.Changed:
 		t.behind = true
 	default:
 	}
@@ -76,11 +94,11 @@ func (t *teller) end() {
 }
 
 // tell tells the differences to the told definitions. It returns the time until the next comparison.
-func (t *teller) tell(ctx context.Context, wait time.Duration) (again time.Duration) {
+func (t *Teller) tell(ctx context.Context, wait time.Duration) (again time.Duration) {
 	t.behind = true
 	now, left, err := t.definitions()
 	if err != nil {
-		t.quiet.Error("cannot read the definitions", "error", err)
+		t.Quiet.Error("cannot read the definitions", "error", err)
 		return tellEvery
 	}
 	for anew := false; ; {
@@ -99,20 +117,20 @@ func (t *teller) tell(ctx context.Context, wait time.Duration) (again time.Durat
 			t.behind = false
 			return tellCompare
 		default:
-			t.log.Debug("coordination does not take the definitions; they are told later", "error", err)
+			t.Log.Debug("coordination does not take the definitions; they are told later", "error", err)
 			return tellEvery
 		}
 	}
 }
 
 // definitions returns the present definitions, and the number of those that exceed the limits.
-func (t *teller) definitions() (all []wire.Definition, left int, err error) {
+func (t *Teller) definitions() (all []wire.Definition, left int, err error) {
 	size := 0
-	err = t.ledger.View(func(tx *ledger.Tx) error {
-		for _, k := range t.keepers {
+	err = t.Ledger.View(func(tx *ledger.Tx) error {
+		for _, k := range t.Keepers {
 			if err := k.Kept(tx, func(d wire.Definition) {
-				if t.cfg.Sandbox != nil {
-					d.Readers = nil // coordination does not know what the sandbox leaves of their rights
+				if t.Sandbox {
+					d.Readers = nil // the sandbox may narrow their rights
 				}
 				if n := d.Size(); d.Owner == "" && d.Readers == nil || n > wire.MaxDefinition || size+n > wire.MaxDefinitions {
 					left++
@@ -132,8 +150,8 @@ func (t *teller) definitions() (all []wire.Definition, left int, err error) {
 func sumOf(d *wire.Definition) [sha256.Size]byte { return sha256.Sum256(wire.Marshal(d)) }
 
 // difference returns a message with differences to the told definitions, as many as fit; nil: there are none.
-func (t *teller) difference(now []wire.Definition, left int) *wire.Keep {
-	k := &wire.Keep{Base: t.mark, Mark: randomHex(8), Left: left}
+func (t *Teller) difference(now []wire.Definition, left int) *wire.Keep {
+	k := &wire.Keep{Base: t.mark, Mark: newMark(), Left: left}
 	told := t.told
 	if t.mark == "" {
 		told = nil
@@ -156,7 +174,7 @@ func (t *teller) difference(now []wire.Definition, left int) *wire.Keep {
 	}
 	switch {
 	case t.mark == "" || len(k.Put) > 0 || len(k.Gone) > 0 || left != t.left:
-	case t.cfg.Clock.Now().Sub(t.agreed) < tellCompare:
+	case t.Clock.Now().Sub(t.agreed) < tellCompare:
 		return nil
 	default:
 		k.Mark = t.mark
@@ -165,12 +183,12 @@ func (t *teller) difference(now []wire.Definition, left int) *wire.Keep {
 }
 
 // send sends a message, and waits for the answer.
-func (t *teller) send(ctx context.Context, k *wire.Keep, wait time.Duration) error {
-	if t.fenced() {
+func (t *Teller) send(ctx context.Context, k *wire.Keep, wait time.Duration) error {
+	if t.Fenced() {
 		return transfer.Errorf(transfer.KindBusy, "another instance has taken over the ledger")
 	}
 	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskKeep, Body: wire.Marshal(k)})
-	data, err := t.conn.Request(ctx, wire.AskSubject(wire.Coordination, t.cfg.Name.Token()), ask, wait)
+	data, err := t.Conn.Request(ctx, wire.AskSubject(wire.Coordination, t.Agent.Token()), ask, wait)
 	if err == nil {
 		_, err = wire.DecodeAnswer(data)
 	}
@@ -178,7 +196,7 @@ func (t *teller) send(ctx context.Context, k *wire.Keep, wait time.Duration) err
 }
 
 // take notes that coordination has taken a message.
-func (t *teller) take(k *wire.Keep) {
+func (t *Teller) take(k *wire.Keep) {
 	if k.Base == "" {
 		t.told = map[wire.DefinitionName][sha256.Size]byte{}
 	}
@@ -188,5 +206,11 @@ func (t *teller) take(k *wire.Keep) {
 	for _, name := range k.Gone {
 		delete(t.told, name)
 	}
-	t.mark, t.left, t.agreed = k.Mark, k.Left, t.cfg.Clock.Now()
+	t.mark, t.left, t.agreed = k.Mark, k.Left, t.Clock.Now()
+}
+
+func newMark() string {
+	b := make([]byte, 8)
+	rand.Read(b)
+	return hex.EncodeToString(b)
 }
