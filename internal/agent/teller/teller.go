@@ -11,7 +11,6 @@ import (
 
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	"ferry/internal/qmgr"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
@@ -29,8 +28,7 @@ const (
 
 // Config is the configuration of a Teller.
 type Config struct {
-	Agent   transfer.AgentName
-	Conn    *qmgr.Conn
+	Ask     func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) // coordination, for this agent
 	Ledger  *ledger.Ledger
 	Keepers []duty.Keeper
 	Changed chan struct{} // a command was obeyed
@@ -188,7 +186,7 @@ func (t *Teller) send(ctx context.Context, k *wire.Keep, wait time.Duration) err
 		return transfer.Errorf(transfer.KindBusy, "another instance has taken over the ledger")
 	}
 	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskKeep, Body: wire.Marshal(k)})
-	data, err := t.Conn.Request(ctx, wire.AskSubject(wire.Coordination, t.Agent.Token()), ask, wait)
+	data, err := t.Ask(ctx, ask, wait)
 	if err == nil {
 		_, err = wire.DecodeAnswer(data)
 	}
