@@ -205,7 +205,7 @@ bench-short: build build-bench ## the short form of the scenarios that need noth
 	bin/ferry-bench --short --out build/bench-short --disk build $(ALONE)
 
 test-bench: ## each scenario of ferry-bench that needs nothing but Ferry, at the smallest size, and its report; make test runs three
-	cd bench && SCENARIOS=all $(GO) test . -run TestScenariosRun -count=1 -timeout 30m -v
+	cd bench && SCENARIOS=all $(GO) test . -run "TestScenariosRun|TestDocument|TestShortDocument" -count=1 -timeout 30m -v
 
 bench-peers: ## install the programs that the scenarios peers and link run beside Ferry (root, apt-get)
 	bash scripts/bench-peers.sh

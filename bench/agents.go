@@ -61,6 +61,11 @@ func runAgents(ctx context.Context, e *Env) (*Report, error) {
 }
 
 func runCrowd(ctx context.Context, e *Env, r *Report) error {
+	return withCrowd(ctx, e, func(c *crowd, series []Series) { c.report(series, r) })
+}
+
+// withCrowd measures all numbers of agents, and calls use with the series.
+func withCrowd(ctx context.Context, e *Env, use func(*crowd, []Series)) error {
 	dir, remove, err := e.Scratch("agents")
 	if err != nil {
 		return err
@@ -95,7 +100,7 @@ func runCrowd(ctx context.Context, e *Env, r *Report) error {
 		return err
 	}
 
-	c.report(series, r)
+	use(c, series)
 	return nil
 }
 

@@ -117,17 +117,20 @@ func (e *Env) agentsHave(ctx context.Context, flag string) bool {
 	return err == nil && strings.Contains(string(text), flag)
 }
 
+// stallSettings are the combinations of settings of the exchange, the stall first.
+var stallSettings = []struct {
+	name string
+	stall
+}{
+	{"Nagle on", stall{nagle: true}},
+	{"Nagle on, quick-ack at the reader", stall{nagle: true, quickAck: true}},
+	{"no-delay", stall{}},
+	{"no-delay, quick-ack at the reader", stall{quickAck: true}},
+}
+
 // stallCases returns the exchange with every combination of settings, the stall first.
 func stallCases(rounds int) (cases []Case) {
-	for _, c := range []struct {
-		name string
-		stall
-	}{
-		{"Nagle on", stall{nagle: true}},
-		{"Nagle on, quick-ack at the reader", stall{nagle: true, quickAck: true}},
-		{"no-delay", stall{}},
-		{"no-delay, quick-ack at the reader", stall{quickAck: true}},
-	} {
+	for _, c := range stallSettings {
 		cases = append(cases, Case{Name: c.name, Lacks: stallLacks, Run: func(ctx context.Context) (Sample, error) {
 			times, err := c.run(ctx, rounds)
 			return roundsSample(times), err

@@ -129,8 +129,11 @@ func (r *Report) markdownBars(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-func (t *Table) markdown(b *strings.Builder) {
-	fmt.Fprintf(b, "### %s\n\n|", plain(t.Title))
+func (t *Table) markdown(b *strings.Builder) { t.write(b, "###") }
+
+// write writes a table below a heading of a level.
+func (t *Table) write(b *strings.Builder, level string) {
+	fmt.Fprintf(b, "%s %s\n\n|", level, plain(t.Title))
 	for _, c := range t.Columns {
 		fmt.Fprintf(b, " %s |", plain(c.heading()))
 	}

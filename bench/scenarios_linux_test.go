@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"ferry/internal/transfer"
 )
@@ -68,6 +69,49 @@ func TestScenariosRun(t *testing.T) {
 			}
 			written(t, r)
 		})
+	}
+}
+
+// TestDocumentIsMeasured measures a few works of the document in each shape of a network, at the smallest sizes.
+func TestDocumentIsMeasured(t *testing.T) {
+	t.Parallel()
+	only := []string{"client, text, IBM-1047 to UTF-8, 1 MB files, 10 at once, none, chunk 64 KiB"}
+	if os.Getenv("SCENARIOS") == "all" {
+		only = append(only, "bindings, binary, 1 MB files, 1 at once, plain to FB 80", "cluster, binary, 10 MB files, 1 at once, none, stored", "client, binary, 10 MB files, 1 at once, compress auto",
+			"bindings, binary, 10 MB files, 5 at once", "client, binary, 10 MB files, 1 at once, 1 processors")
+	}
+	for _, name := range only {
+		doc, err := MakeDocument(t.Context(), newEnv(t), time.Minute, name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		figures := 0
+		for _, p := range doc.Parts {
+			for _, c := range p.Chapters {
+				for _, chart := range c.Charts {
+					for _, l := range chart.Lines {
+						if l.Name != "IBM" {
+							figures += len(l.Points)
+						}
+					}
+				}
+				for _, table := range c.Tables {
+					for _, row := range table.Rows {
+						for n, cell := range row {
+							if table.Columns[n].Name == "rate" && cell.Figure != nil {
+								figures++
+							}
+						}
+					}
+				}
+			}
+		}
+		if figures == 0 {
+			t.Errorf("%s: the document has no figure of Ferry", name)
+		}
+		if err := WriteDocument(t.TempDir(), doc); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

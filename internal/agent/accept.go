@@ -57,8 +57,9 @@ func (a *intake) accept(s *submission) error {
 		j.refused = a.check(w, j.full == nil)
 	}
 	if of := w.head.Retry; of != nil {
-		_, err := a.gate.controls(w.Principal, of.Of)
-		j.alone = err == nil
+		if j.alone, err = a.gate.alone(w.Principal, of.Of); err != nil {
+			return err
+		}
 	}
 	return a.record(w, &j)
 }

@@ -233,6 +233,16 @@ func (g *gatekeeper) controls(principal string, id transfer.ID) (whose string, e
 	return principal, err
 }
 
+// alone reports whether a principal may keep others from repeating a transfer: one that may end it. The error says that
+// this is not known now.
+func (g *gatekeeper) alone(principal string, id transfer.ID) (bool, error) {
+	_, err := g.controls(principal, id)
+	if transfer.KindOf(err) == transfer.KindDenied {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // refusal is the audit record of something that a principal was refused.
 func refusal(principal string, id transfer.ID, err error) audit.Record {
 	e := transfer.AsError(err)

@@ -160,7 +160,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 		rcfg.Store = a.storing
 	}
 	a.recv = receiver.New(rcfg)
-	a.throttle = sender.NewThrottle(a.cfg.Clock)
+	a.throttle = flow.NewThrottle(a.cfg.Clock)
 	if err := a.throttle.Set(a.cfg.Rates); err != nil {
 		return err
 	}

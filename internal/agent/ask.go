@@ -17,6 +17,7 @@ import (
 	"ferry/internal/place/local"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/access"
+	"ferry/internal/security/identity"
 	"ferry/internal/security/word"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -87,7 +88,8 @@ func (a *answers) asked(m qmgr.Message) {
 // An asking is a question that was read. A nil author has not signed it, and need not.
 type asking struct {
 	*wire.Ask
-	author *word.Author
+	author   *word.Author
+	evidence *word.Evidence // of the author
 }
 
 // proved checks the signature of a question. A delegate asks no question that takes the authority admin.
@@ -96,7 +98,9 @@ func (a *answers) proved(ask *asking, signed *word.Word, body []byte) (err error
 	if signed != nil {
 		id = signed.ID // a question has no ID of its own
 	}
-	ask.author, err = a.gate.author(signed, body, word.Ask, id, ask.Principal)
+	if ask.author, err = a.gate.author(signed, body, word.Ask, id, ask.Principal); ask.author != nil {
+		ask.evidence = word.EvidenceOf(signed, body, a.conn.Identity().Roots().Of(identity.UnitOthers))
+	}
 	if err == nil && ask.author != nil && ask.author.Delegated() {
 		if ask.Principal = ask.author.Principal(); questions[ask.Kind].needs == transfer.AuthAdmin {
 			err = transfer.Errorf(transfer.KindDenied, "%s speaks for %s, and the authority %s is not delegated", ask.author.By, ask.author.For, transfer.AuthAdmin)
@@ -157,7 +161,7 @@ var questions = map[wire.Kind]question{
 		if err != nil {
 			return err
 		}
-		return a.witness.Accept(body, ask.Principal)
+		return a.witness.Accept(body, ask.Principal, audit.Vouched{Author: ask.author, Evidence: ask.evidence})
 	}},
 	wire.AskSet:     {needs: transfer.AuthAdmin, signed: true, once: true, answer: (*answers).askSet},
 	wire.AskPreview: {needs: transfer.AuthSource, files: true, signed: true},

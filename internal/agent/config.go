@@ -49,12 +49,18 @@ type Config struct {
 	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
 	Sandbox                              *policy.Rules       // the part of the policy that holds here; nil: all
-	Programs                             string              // directories of the programs that it may run, in the system's list; empty: none
-	Streams                              *Streams            // nil: the agent sends and receives files beneath its Roots
-	Duties                               []duty.Maker        // its work beside the transfers that are submitted to it
-	DirLock                              *ledger.DirLock     // that StandBy has given; nil: the agent has no standby
+	Programs                             Programs
+	Streams                              *Streams        // nil: the agent sends and receives files beneath its Roots
+	Duties                               []duty.Maker    // its work beside the transfers that are submitted to it
+	DirLock                              *ledger.DirLock // that StandBy has given; nil: the agent has no standby
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
+}
+
+// Programs are the programs that an agent may run, and those that it runs as exits.
+type Programs struct {
+	Dirs  string         // their directories, in the system's list; empty: it runs none
+	Exits transfer.Exits // of its transfers and monitors
 }
 
 func (c *Config) fill() {
@@ -123,8 +129,8 @@ func (c *Config) refuseRootsInside() error {
 // transfer can place a program to be run.
 func (c *Config) protectedDirs() []string {
 	all := append([]string{c.Dir}, c.Carve...)
-	if c.Programs != "" {
-		all = append(all, filepath.SplitList(c.Programs)...)
+	if dirs := c.Programs.Dirs; dirs != "" {
+		all = append(all, filepath.SplitList(dirs)...)
 	}
 	return all
 }

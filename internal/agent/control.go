@@ -82,7 +82,7 @@ func (a *intake) controlled(d qmgr.Delivery) {
 		if c != nil {
 			a.answer(who, c.Reply, wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
 		}
-		d.Term()
+		a.refusals.bury(d, transfer.ID{}, err)
 		return
 	}
 

@@ -70,6 +70,7 @@ func (a *intake) document(d qmgr.Delivery) {
 		a.refusals.rejectMalformed(d, s, err)
 		return
 	}
+	s.Request = *one.head // a refusal is of this request
 	a.settle(d, s, one.Principal, a.accept(one))
 }
 

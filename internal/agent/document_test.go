@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/agent"
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/automation/monitor"
@@ -16,6 +17,7 @@ import (
 	"ferry/internal/ledger"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
+	"ferry/internal/security/policy"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -41,7 +43,10 @@ type post struct {
 }
 
 func newPost(t *testing.T, duties ...duty.Maker) *post {
-	s := newScene(t, duties...)
+	return postIn(newScene(t, duties...))
+}
+
+func postIn(s *scene) *post {
 	p := &post{scene: s, answers: make(chan []byte, 100), inbox: s.stranger.NewInbox("ALPHA"), name: s.stranger.Self()}
 	s.hear(p.inbox, func(m qmgr.Message) { p.answers <- m.Data })
 	return p
@@ -180,6 +185,42 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 	}
 	if p.naks != 0 {
 		t.Errorf("%d come again", p.naks)
+	}
+}
+
+// A document that the rules refuse is on record as a request with its destination, so that it is listed as failed.
+func TestADeniedDocumentIsOnRecordAsARequest(t *testing.T) {
+	rules, err := policy.Parse([]byte(`{"v":1,"rules":[{"name":"ann alone","who":["user:ann"],"may":["source"],"read":["**"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := postIn(sceneOf(t, agent.Config{Sandbox: rules}))
+	stored := time.Now()
+	doc := asXML("", "<reply>"+p.inbox+"</reply><job><name>nightly</name></job>", "a")
+	p.put(doc, stored)
+	if _, err := p.hears(); transfer.KindOf(err) != transfer.KindDenied {
+		t.Fatalf("the document is not refused: %v", err)
+	}
+	if p.acks != 1 {
+		t.Errorf("%d are acknowledged", p.acks)
+	}
+	id, seen := mftxml.IDOf([]byte(doc), p.name, stored), audit.Record{}
+	p.until("it is on record", func() bool {
+		for len(p.batches) > 0 {
+			for _, raw := range (<-p.batches).Records {
+				var r audit.Record
+				if err := json.Unmarshal(raw, &r); err != nil {
+					t.Fatal(err)
+				}
+				if r.Event == audit.Refused {
+					seen = r
+				}
+			}
+		}
+		return seen.Event != ""
+	})
+	if seen.Transfer != id || seen.Destination != "BETA" || seen.Job != "nightly" || seen.Principal != p.name || seen.Originator == nil || seen.Originator.String() != "bob@desk" {
+		t.Errorf("the record is %+v", seen)
 	}
 }
 

@@ -39,7 +39,7 @@ func newDuties(in *intake) (*duties, error) {
 			Cancel:    in.cancelFor,
 			May:       func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
 			CheckKeys: in.gate.holds,
-			Permit:    in.gate.permit, Programs: in.calls.Runner(), Note: in.note, Clock: in.cfg.Clock, Log: in.log})
+			Permit:    in.gate.permit, Programs: in.calls.Runner(), Exits: in.calls, Note: in.note, Clock: in.cfg.Clock, Log: in.log})
 		if err != nil {
 			return nil, err
 		}

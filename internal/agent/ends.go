@@ -7,7 +7,7 @@ import (
 	"ferry/internal/agent/outbox"
 	"ferry/internal/agent/scheduler"
 	"ferry/internal/agent/store"
-	"ferry/internal/automation/call"
+	"ferry/internal/automation/exit"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
@@ -26,7 +26,7 @@ type transferEnds struct {
 	own          *owner
 	fs           *local.FS // nil where Config.Streams are there
 	recv         *receiver.Receiver
-	throttle     *sender.Throttle
+	throttle     *flow.Throttle
 	sendCfg      sender.Config
 	sched        *scheduler.Scheduler
 	lanes        *lanes
@@ -35,7 +35,7 @@ type transferEnds struct {
 	gate         *gatekeeper
 	witness      *outbox.Witness
 	olderCopy    *olderCopy
-	calls        *call.Executor
+	calls        *exit.Executor
 	controllers  flow.Controllers
 	endedUnknown atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
 }

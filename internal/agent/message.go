@@ -28,8 +28,8 @@ func newIntake(w *transferEnds) *intake {
 	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core}}
 }
 
-// submitted takes one message of the COMMAND queue. It is acknowledged when the
-// ledger has it, or when it can never be taken.
+// submitted takes one message of the COMMAND queue. It is acknowledged when the ledger has it. One that can never be
+// taken becomes a dead letter.
 func (a *intake) submitted(d qmgr.Delivery) {
 	now, ok := a.admit()
 	if !ok {
@@ -88,7 +88,8 @@ func (a *intake) part(d qmgr.Delivery, s *wire.Submit, from word.Origin) {
 	a.settle(d, s, from.Principal, err)
 }
 
-// settle answers a message of a principal, and acknowledges it. With an error that may pass, the message comes again.
+// settle answers a message of a principal, and acknowledges it. With an error that may pass, the message comes again. A
+// refused request becomes a dead letter if its submitter may not learn of the refusal.
 func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err error) {
 	speaker := wire.LastToken(d.Subject)
 	switch kind := transfer.KindOf(err); kind {
@@ -105,6 +106,7 @@ func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err e
 		a.refusals.denied(rec)
 	}
 	failpoint.Hit("agent.before_ack")
+	refused := err
 	if s.Part == nil {
 		receipt := wire.Answer{V: wire.Version, ID: s.Request.ID}
 		if err == nil {
@@ -112,6 +114,10 @@ func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err e
 		}
 		receipt.Error = transfer.AsError(err)
 		a.answer(speaker, s.Reply, receipt)
+	}
+	if refused != nil && d.Bury != nil && a.refusals.unheard(d, s) {
+		a.refusals.bury(d, s.Request.ID, refused)
+		return
 	}
 	if err := d.Ack(); err != nil {
 		a.log.Debug("duplicate command ignored", "error", err)

@@ -8,6 +8,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -31,11 +32,11 @@ func (r *refusals) unproved(d qmgr.Delivery, id transfer.ID, reply string, err e
 		return
 	}
 	r.denied(refusal(speaker, transfer.ID{}, err))
-	d.Term()
+	r.bury(d, id, err)
 }
 
-// rejectMalformed sets a malformed message aside. It reports the error to the sender if that waits for an answer; the
-// message does not come again.
+// rejectMalformed makes a dead letter of a malformed message. It reports the error to the sender if that waits for an
+// answer.
 func (r *refusals) rejectMalformed(d qmgr.Delivery, s *wire.Submit, err error) {
 	r.quiet.Error("a request is refused", "subject", d.Subject, "error", err)
 	e := transfer.AsError(err)
@@ -46,7 +47,38 @@ func (r *refusals) rejectMalformed(d qmgr.Delivery, s *wire.Submit, err error) {
 		r.answer(rec.Principal, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: e})
 	}
 	r.count(rec)
-	d.Term()
+	r.bury(d, rec.Transfer, err)
+}
+
+// heardWithin is an age of requests: the submitter of a younger one waits for the answer.
+const heardWithin = time.Minute
+
+// unheard reports whether the submitter of a refused request may never learn of the refusal: it waits for no answer, or
+// the request has come late.
+func (r *refusals) unheard(d qmgr.Delivery, s *wire.Submit) bool {
+	return s.Reply == "" || r.cfg.Clock.Now().Sub(d.Stored) > heardWithin
+}
+
+// bury has the queue manager keep a message that is refused for ever as a dead letter. The message comes again if the
+// queue manager cannot keep it now. An older queue manager has no dead letters: the message ends without one.
+func (r *refusals) bury(d qmgr.Delivery, about transfer.ID, why error) {
+	if d.Bury == nil {
+		d.Term()
+		return
+	}
+	failpoint.Hit("agent.before_bury")
+	err := d.Bury(r.ctx, why, about)
+	failpoint.Hit("agent.after_bury")
+	switch transfer.KindOf(err) {
+	case transfer.KindNone:
+		d.Term()
+	case transfer.KindDenied, transfer.KindUsage, transfer.KindVersion, transfer.KindTooLarge:
+		r.quiet.Warn("a refused message is not kept as a dead letter", "subject", d.Subject, "error", err)
+		d.Term()
+	default:
+		r.quiet.Warn("a refused message stays in its queue until it can be kept as a dead letter", "subject", d.Subject, "error", err)
+		d.Nak(r.pace.delay(wire.LastToken(d.Subject), r.cfg.Clock.Now()))
+	}
 }
 
 // denied logs that a principal was refused for want of an authority.

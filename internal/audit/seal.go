@@ -15,11 +15,13 @@ import (
 // is as durable as the records, and in the tree. The owner of the signing key is recorded, too.
 
 // Vouched has signatures. Seal and Binding belong to Sealed and Bound records of coordination. Author is the signature
-// of the request or command that the record is about, or nil if the message was not signed.
+// of the request or command that the record is about, or nil if the message was not signed. Evidence of a Settled record
+// proves the author to Verify.
 type Vouched struct {
-	Author  *word.Author     `json:"author,omitempty"`
-	Seal    *Seal            `json:"seal,omitempty"`
-	Binding *witness.Binding `json:"binding,omitempty"`
+	Author   *word.Author     `json:"author,omitempty"`
+	Evidence *word.Evidence   `json:"evidence,omitempty"`
+	Seal     *Seal            `json:"seal,omitempty"`
+	Binding  *witness.Binding `json:"binding,omitempty"`
 }
 
 // A Seal is an agent's signature over a batch. The batch's records directly precede the seal, in order, except those of

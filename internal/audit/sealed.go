@@ -32,6 +32,14 @@ func newSeals(roots *identity.Roots, report *Report) *seals {
 	return &seals{roots: roots, report: report, bound: map[int64]*witness.Party{}, begun: map[stream]bool{}, loose: map[tlog.Hash]unsealedRecord{}}
 }
 
+// network returns the certificates of the network; nil without seals.
+func (s *seals) network() *identity.Roots {
+	if s == nil {
+		return nil
+	}
+	return s.roots
+}
+
 // next processes the next record. Without seals it does nothing.
 func (s *seals) next(i int64, rec *Record, leaf tlog.Hash) {
 	if s == nil {

@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/audit/witness"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
 	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
@@ -17,6 +18,7 @@ import (
 
 // A signing is a network with an agent A1 that seals its batches.
 type signing struct {
+	net         *authority.Authority
 	roots       *identity.Roots
 	service, a1 *witness.Key
 	by          Sealer
@@ -33,7 +35,7 @@ func newSigning(t testing.TB) *signing {
 		}
 		return i, k
 	}
-	s := &signing{}
+	s := &signing{net: a}
 	var i *identity.Identity
 	i, s.service = key(identity.Coordination, "", roles.Coordination)
 	_, s.a1 = key(identity.Agent, "A1", roles.Agent)

@@ -61,6 +61,7 @@ func (r *Report) accept(index int64, format string, args ...any) {
 //   - the numbering of its agent
 //   - the state that the log saved of itself or has in memory
 //   - the checkpoints in against, which others have kept
+//   - the author of a record that accepts gaps, if members of the network have keys in the log
 //
 // progress, if not nil, is called from time to time.
 //
@@ -145,13 +146,8 @@ type verifier struct {
 	streams streams
 	seals   *seals // nil: signatures are not checked
 
-	settled map[transfer.AgentName]settled
-}
-
-// A settled is an agent's record that it accepts the gaps before.
-type settled struct {
-	index int64
-	rec   Record
+	settled settlements
+	bound   bool // the log has keys of members
 }
 
 // begin compares the sizes of the files, and their names.
@@ -261,10 +257,7 @@ func (v *verifier) record(body []byte) {
 	case rec.Agent == Coordination:
 		v.told(&rec)
 	case rec.Event == Settled && rec.Reason != "":
-		if v.settled == nil {
-			v.settled = map[transfer.AgentName]settled{}
-		}
-		v.settled[rec.Agent] = settled{v.i, rec}
+		v.settled.take(v.i, &rec, v.seals.network())
 	}
 
 	if v.i < v.cells.n {
@@ -292,6 +285,8 @@ func (v *verifier) record(body []byte) {
 // told processes a record of coordination about the log.
 func (v *verifier) told(rec *Record) {
 	switch {
+	case rec.Event == Bound:
+		v.bound = true
 	case rec.Event == GapFound && rec.Gap == nil:
 		v.report.Gaps++
 		v.report.add(v.i, "%s", rec.Text)
@@ -303,7 +298,8 @@ func (v *verifier) told(rec *Record) {
 	}
 }
 
-// missing reports the gaps that no record has filled. A gap that the agent itself has accepted later is no problem.
+// missing reports the gaps that no record has filled. A gap that the agent itself has accepted later is no problem. Where
+// the network has identities, the person behind it must be proved.
 func (v *verifier) missing() {
 	type gap struct {
 		span
@@ -319,13 +315,18 @@ func (v *verifier) missing() {
 	slices.SortFunc(list, func(a, b gap) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.From, b.From), strings.Compare(a.of.String(), b.of.String()))
 	})
+	signed := v.seals != nil || v.bound
 	for _, g := range list {
-		if s := v.settled[g.of.agent]; g.Index < s.index {
+		if s := v.settled.of(g.of.agent, signed); g.Index < s.index {
 			v.report.accept(g.Index, "records %d to %d of %s are missing; accepted on %s by %s: %s", g.From, g.To, g.of,
 				s.rec.Time.UTC().Format("2006-01-02 15:04:05Z"), shownPrincipal(s.rec.Principal), s.rec.Reason)
 			continue
 		}
-		v.report.add(g.Index, "records %d to %d of %s are missing", g.From, g.To, g.of)
+		text := ""
+		if s := v.settled.last[g.of.agent]; g.Index < s.index {
+			text = fmt.Sprintf("; record %d, which accepts that, proves no person: %v", s.index, s.err)
+		}
+		v.report.add(g.Index, "records %d to %d of %s are missing%s", g.From, g.To, g.of, text)
 	}
 }
 

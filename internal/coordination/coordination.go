@@ -251,12 +251,19 @@ func (s *Service) watch(ctx context.Context) {
 			s.lose(err)
 			return
 		}
-		if roll.take(s.picture.Agents()) {
-			s.learn() // when the agents that went away were heard last
-		}
+		s.count(&roll)
 		s.keepNotes()
 		t.Reset(lookEvery)
 	}
+}
+
+// count takes notice of the agents that are in the picture now.
+func (s *Service) count(roll *agentStateLogger) {
+	agents := s.picture.Agents()
+	if roll.take(agents) {
+		s.learn() // when the agents that went away were heard last
+	}
+	s.logbook.Keep(agents)
 }
 
 // remove takes an agent out of the registry. Its audit records stay.

@@ -60,7 +60,8 @@ func (s *Source) EndedUnknown() bool { return s.Hash == "" && s.State.Final() }
 // automation/call.
 type Programs struct {
 	Met    bool            `json:"met,omitempty"`    // every trigger was met, and they are not looked at again
-	Ready  bool            `json:"ready,omitempty"`  // the pre-source program has ended well, too
+	Ready  bool            `json:"ready,omitempty"`  // the pre-source exit and program have ended well, too
+	Chosen bool            `json:"chosen,omitempty"` // the exit has chosen the files to send
 	Failed *transfer.Error `json:"failed,omitempty"` // of the first later program that failed
 }
 

@@ -143,7 +143,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
-	c.admin = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait}
+	c.admin = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait, Log: cfg.Log}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
 		c.admin = remoteAdminOf(c)
 	}

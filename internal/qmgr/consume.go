@@ -13,6 +13,7 @@ import (
 	"ferry/internal/qmgr/link"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/sys/sleep"
+	"ferry/internal/transfer"
 )
 
 const (
@@ -35,6 +36,9 @@ type Delivery struct {
 	Ack      func() error
 	Nak      func(delay time.Duration) error // again, after the delay
 	Term     func() error                    // never again
+	// Bury has the queue manager keep the message as a dead letter, and waits for that. Term is due then. about is the
+	// transfer, if it is known.
+	Bury func(ctx context.Context, why error, about transfer.ID) error
 }
 
 // Consume passes the messages of a queue to h, in order and one at a time, until ctx ends; then it returns nil. It
@@ -170,6 +174,14 @@ func (r *queueReader) deliver(m *nats.Msg) {
 			if err == nil {
 				c.history.acked(string(q.Stream), q.Durable, meta.Sequence.Stream)
 			}
+			return err
+		}
+		if at, ok := streams.StoredBefore(m.Header, d.Stored); ok {
+			d.Stored = at
+		}
+		d.Bury = func(ctx context.Context, why error, about transfer.ID) error {
+			t := streams.DeadTask{Do: streams.DeadKeep, Stream: q.Stream, Number: meta.Sequence.Stream, Reason: why.Error(), Transfer: about}
+			_, err := DeadLetters(ctx, c, t)
 			return err
 		}
 	}

@@ -71,8 +71,9 @@ const errandGroup = "ferry"
 // keeps owners, and answers questions about the server, until stop. The Conn has a queue manager's identity; facts are
 // those of the server. may checks the rules; nil: they are not known.
 func DoErrands(c *Conn, facts func() Facts, may errands.Rules) (stop func(), err error) {
-	r := errands.NewRegistrar("the queue manager at "+c.base.Where, streams.Library{JS: c.control.JS, AckWait: c.cfg.times.ackWait})
-	r.May = may
+	library := streams.Library{JS: c.control.JS, AckWait: c.cfg.times.ackWait, Log: c.cfg.Log}
+	r := errands.NewRegistrar("the queue manager at "+c.base.Where, library)
+	r.May, r.Proved = may, c.cfg.Identity != nil
 	unsubscribe, err := c.control.SubscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m link.Message) {
 		if !wire.Wants(m.Subject, m.Reply) {
 			return
@@ -95,5 +96,6 @@ func DoErrands(c *Conn, facts func() Facts, may errands.Rules) (stop func(), err
 		r.Close()
 		return nil, fmt.Errorf("the errands of the queue manager at %s: %w", c.base.Where, err)
 	}
+	r.Background(func(ctx context.Context) { r.KeepExpiring(ctx, library) })
 	return func() { unsubscribe(); r.Close() }, nil
 }

@@ -11,8 +11,11 @@ import (
 	"ferry/internal/wire"
 )
 
-// Programs runs the programs of transfers at their destination, and records their ends; see call.Executor.
+// Programs runs the exits and programs of transfers at their destination, and records their ends; see exit.Executor.
 type Programs interface {
+	// Runs reports whether something runs at a call point of a transfer, and Exits whether an exit does so at each transfer.
+	Runs(q *transfer.Request, at transfer.CallPoint) bool
+	Exits(at transfer.CallPoint) bool
 	Check(q *transfer.Request, principal string, atDest bool) error
 	Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error)
 	Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error)
@@ -109,7 +112,7 @@ func (p *programState) call(c *transfer.Call, done func()) (over bool, failure *
 		if err == nil {
 			done()
 		} else if r.ctx.Err() == nil {
-			r.cfg.Log.Warn("cannot run a program; will retry", "transfer", c.Request.ID, "program", c.Program().Name, "error", err)
+			r.cfg.Log.Warn("cannot run an exit or a program; will retry", "transfer", c.Request.ID, "at", c.At, "error", err)
 		}
 	})
 	return false, nil, nil
@@ -126,7 +129,13 @@ func checkPrograms(cfg *Config, q *transfer.Request, principal string) error {
 	return cfg.Programs.Check(q, principal, true)
 }
 
-// before starts the pre-destination program, before the transfer is accepted. over reports that there is none, or that
+// runs reports whether something runs here at a call point of a transfer. A program of the request counts also where
+// none can be run.
+func (c *Config) runs(q *transfer.Request, at transfer.CallPoint) bool {
+	return q.Programs.At(at) != nil || c.Programs != nil && c.Programs.Runs(q, at)
+}
+
+// before starts the destination-start exit and the pre-destination program, before the transfer is accepted. over reports that there is none, or that
 // it has ended well. An error is for the source.
 func (p *programState) before(o *wire.Open) (over bool, err error) {
 	switch cancelled, err := p.entry.Tombstone.Exists(); {
@@ -160,7 +169,7 @@ func (p *programState) next() time.Time {
 // Until the program has ended, the source does not get the last batch of outcomes.
 func (p *programState) posted() bool {
 	q := &p.entry.In.Request
-	if p.over || q.Programs.At(transfer.PostDest) == nil {
+	if p.over || !p.r.cfg.runs(q, transfer.PostDest) {
 		return true
 	}
 	now := p.r.cfg.Clock.Now()
@@ -184,6 +193,9 @@ func (p *programState) posted() bool {
 // running answers an OPEN while a program of the transfer runs here.
 func (p *programState) running(o *wire.Open, at transfer.CallPoint) {
 	m := busy(o, p.entry.ID, transfer.Errorf(transfer.KindBusy, "%s runs the %s program of the transfer", p.r.cfg.Agent, at))
+	if o.Request.Programs.At(at) == nil {
+		m.Busy.Reason = transfer.Errorf(transfer.KindBusy, "%s runs %s", p.r.cfg.Agent, at.Exit().Noun())
+	}
 	m.Busy.Program = true
 	p.r.send(p.entry.From, m)
 }

@@ -134,7 +134,7 @@ func (i *incoming) opened(o *wire.Open) {
 // before starts the pre-destination program of a transfer that may come. over reports that there is none, or that it
 // has ended well. An error is for the source.
 func (i *incoming) before(o *wire.Open) (over bool, err error) {
-	if o.Request.Programs.At(transfer.PreDest) == nil {
+	if !i.r.cfg.runs(&o.Request, transfer.PreDest) {
 		return true, nil
 	}
 	if _, err := i.adm.admitted(o); err != nil {

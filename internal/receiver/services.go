@@ -73,7 +73,7 @@ func (r *services) noteDenied(id transfer.ID, from transfer.AgentName, principal
 
 // forgetPrograms forgets the programs of a transfer that is over.
 func (r *services) forgetPrograms(t *ledger.Tx, q *transfer.Request) error {
-	if r.cfg.Programs == nil || q.Programs == nil {
+	if r.cfg.Programs == nil || !r.cfg.runs(q, transfer.PreDest) && !r.cfg.runs(q, transfer.PostDest) {
 		return nil
 	}
 	return r.cfg.Programs.Forget(t, q, true)

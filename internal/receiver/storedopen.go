@@ -78,6 +78,10 @@ func (s *storedDelivery) mayEnter(o *wire.Open, slot bool) (Verdict, error) {
 		return Took, nil
 	}
 	err := s.mayBegin(o)
+	if p := s.r.cfg.Programs; err == nil && p != nil && p.Exits(transfer.PreDest) {
+		err = transfer.Errorf(transfer.KindExit, "%s has a destination-start exit, which decides about each transfer before it begins, and a stored one has begun", s.r.cfg.Agent).
+			WithHint("send it without --delivery stored")
+	}
 	if err == nil {
 		err = s.adm.begin(o, transfer.LaneQueue)
 	}

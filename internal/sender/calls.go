@@ -10,8 +10,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Programs runs the programs of transfers at their source, and records their ends; see call.Executor.
+// Programs runs the exits and programs of transfers at their source, and records their ends; see exit.Executor.
 type Programs interface {
+	// Runs reports whether something runs at a call point of a transfer.
+	Runs(q *transfer.Request, at transfer.CallPoint) bool
+	// Choice returns the answer of the source-start exit; nil: it changes nothing.
+	Choice(q *transfer.Request) (*transfer.Choice, error)
 	Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error)
 	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error
 }
@@ -39,12 +43,12 @@ type programRunner struct {
 	next driver
 }
 
-// prepare runs the steps before the destination is asked: it checks the triggers, once, and runs the pre-source
-// program. ready is false if the transfer ends, waits or stops.
+// prepare runs the steps before the destination is asked: it checks the triggers, once, and runs the source-start exit
+// and the pre-source program. ready is false if the transfer ends, waits or stops.
 func (o *programRunner) prepare(ctx context.Context) (ready bool, v *DriveResult, err error) {
 	rec := o.rec.read()
 	q := &rec.Request
-	if rec.Programs.Ready || rec.Dest != "" || len(q.Triggers) == 0 && q.Programs.At(transfer.PreSource) == nil {
+	if rec.Programs.Ready || rec.Dest != "" || len(q.Triggers) == 0 && !o.cfg.runs(q, transfer.PreSource) {
 		return true, nil, nil
 	}
 	if !rec.Programs.Met && len(q.Triggers) > 0 {
@@ -85,10 +89,21 @@ func (o *programRunner) prepare(ctx context.Context) (ready bool, v *DriveResult
 		v, err = o.next.fail(failure)
 		return false, v, err
 	}
+	choice, err := o.cfg.choice(q)
+	if err != nil {
+		return false, nil, err
+	}
 	return true, nil, o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Programs.Ready, rec.Progress.Reason = true, nil
+		rec.Request.Meta, rec.Programs.Chosen = choice.ApplyMeta(rec.Request.Meta), choice != nil && choice.Chosen
 		return nil
 	})
+}
+
+// runs reports whether something runs here at a call point of a transfer. A program of the request counts also where
+// none can be run, so that it is not left out in silence.
+func (c *Config) runs(q *transfer.Request, at transfer.CallPoint) bool {
+	return q.Programs.At(at) != nil || c.Programs != nil && c.Programs.Runs(q, at)
 }
 
 // waitOrGiveUp waits, or gives up once the recovery time-out is over.
@@ -126,8 +141,8 @@ func unmetTrigger(from place.Source, q *transfer.Request) (*transfer.Error, erro
 // the transfer is cancelled before its destination was asked, the program is killed.
 func (o *programRunner) runProgram(ctx context.Context, at transfer.CallPoint) (failure *transfer.Error, err error) {
 	rec := o.rec.read()
-	c := &transfer.Call{At: at, Request: &rec.Request, Principal: rec.Principal, State: endingOf(rec), Counts: rec.Progress.Counts}
-	if c.Program() == nil {
+	c := &transfer.Call{At: at, Request: &rec.Request, Principal: rec.Principal, State: endingOf(rec), Counts: rec.Progress.Counts, Files: o.files(at)}
+	if !o.cfg.runs(&rec.Request, at) {
 		return nil, nil
 	}
 	if o.cfg.Programs == nil {
@@ -135,7 +150,10 @@ func (o *programRunner) runProgram(ctx context.Context, at transfer.CallPoint) (
 	}
 
 	if err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Progress.Reason = transfer.Errorf(transfer.KindBusy, "%s runs the %s program %s", o.cfg.Agent, at, c.Program().Name)
+		rec.Progress.Reason = transfer.Errorf(transfer.KindBusy, "%s runs %s", o.cfg.Agent, at.Exit().Noun())
+		if p := c.Program(); p != nil {
+			rec.Progress.Reason = transfer.Errorf(transfer.KindBusy, "%s runs the %s program %s", o.cfg.Agent, at, p.Name)
+		}
 		return nil
 	}); err != nil {
 		return nil, err
@@ -162,7 +180,18 @@ func (o *programRunner) runProgram(ctx context.Context, at transfer.CallPoint) (
 	}
 }
 
-// finish runs the post-source program and ends the transfer.
+// files returns the files of the transfer for an exit: before the transfer those that it would send, after it those of
+// its journal.
+func (o *programRunner) files(at transfer.CallPoint) transfer.ExitFiles {
+	return func(ctx context.Context, put func(transfer.ExitFile) error) error {
+		if at.Post() {
+			return o.items.ItemsFor(o.rec.read().Progress.Failures, put)
+		}
+		return o.cfg.walks().Files(ctx, o.rec.read(), put)
+	}
+}
+
+// finish runs the source-end exit and the post-source program, and ends the transfer.
 func (o *programRunner) finish(ctx context.Context) (*DriveResult, error) {
 	failure, err := o.runProgram(ctx, transfer.PostSource)
 	if ctx.Err() != nil && err != nil {

@@ -58,7 +58,7 @@ type Config struct {
 	Changed     func(*Outgoing)          // outcomes have moved a transfer on, also one without a driver
 	Clock       clock.Clock
 	Log         *slog.Logger
-	Throttle    *Throttle         // bounds the bytes sent in a second; nil: no bound
+	Throttle    *flow.Throttle    // bounds the bytes sent in a second; nil: no bound
 	Settings    transfer.Settings // for settings that a request leaves open
 	MaxChunk    int               // largest chunk that the queue manager carries from here
 	// MaxTargets is the number of bytes of targets after which an OPEN has no more of them; 0: 32 KiB. On a slow link
@@ -78,7 +78,15 @@ type Config struct {
 
 // walks returns the configuration of walks.
 func (c *Config) walks() *walk.Config {
-	return &walk.Config{Agent: c.Agent, Beside: c.Beside, Ledger: c.Ledger, Place: c.Place, Clock: c.Clock, MaxTargets: c.MaxTargets, Scratch: c.Scratch}
+	return &walk.Config{Agent: c.Agent, Beside: c.Beside, Ledger: c.Ledger, Place: c.Place, Clock: c.Clock, MaxTargets: c.MaxTargets, Scratch: c.Scratch, Choice: c.choice}
+}
+
+// choice returns the answer of the source-start exit of a transfer.
+func (c *Config) choice(q *transfer.Request) (*transfer.Choice, error) {
+	if c.Programs == nil {
+		return nil, nil
+	}
+	return c.Programs.Choice(q)
 }
 
 // Survey splits up a request that has all of its items.

@@ -216,7 +216,7 @@ func (p *pump) keepUnsummed() {
 
 // guard waits for the end of the walk if the request is guarded.
 func (p *pump) guard(j *ledger.Journal) error {
-	if !walk.Guarded(&p.rec.read().Request) {
+	if !walk.Guarded(p.rec.read()) {
 		return nil
 	}
 	return p.await(func() bool { return j.Totals().Ended }, nil)

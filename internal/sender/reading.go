@@ -68,6 +68,10 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 // read it again.
 const keepOpenFrom = 1 << 20
 
+// maxZeros is the number of zeros, in bytes, after which a message is sent. They take no room in it, and the receiver
+// takes a source for dead that reads zeros for long and sends nothing.
+const maxZeros = 16 << 20
+
 // keepsOpen reports whether a reading is useful to a later epoch once the file was sent.
 func (r *reading) keepsOpen() bool {
 	return r.streams() || r.resumed || r.sum != nil && r.sum.At() >= keepOpenFrom
@@ -171,6 +175,7 @@ func seek(f place.File, at int64) bool {
 // the item meanwhile.
 func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	version, size := r.facts.Version, r.facts.Size
+	p.sent.dated(r.item, r.facts.Mtime)
 	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.facts.Mode, Size: size,
 		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form, To: p.task.To}); err != nil {
 		return false, err
@@ -322,7 +327,7 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 	}
 
 	rest := pace - int64(p.out.b.Used()) // a piece of zeros that is smaller than BeginCost begins no hole
-	if p.out.b.Room() < 4096 || rest <= 0 || rest < flow.BeginCost && p.out.b.HoleIsFull(rest) {
+	if p.out.b.Room() < 4096 || rest <= 0 || rest < flow.BeginCost && p.out.b.HoleIsFull(rest) || p.out.b.Zeros() >= maxZeros {
 		if err := p.out.flush(); err != nil {
 			return 0, err
 		}

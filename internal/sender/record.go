@@ -239,7 +239,7 @@ func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error 
 		event = audit.Cancelled
 	}
 
-	if r.programs != nil && rec.Request.Programs != nil {
+	if q := &rec.Request; r.programs != nil && (q.Programs != nil || r.programs.Runs(q, transfer.PreSource) || r.programs.Runs(q, transfer.PostSource)) {
 		if err := r.programs.Forget(t, &rec.Request, false); err != nil {
 			return err
 		}

@@ -300,8 +300,8 @@ func (r *recorder) writeBatch(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes
 	if rec.Decided.Below() != total {
 		return transfer.Errorf(transfer.KindMalformed, "%s says that all is decided, and has told of %d items of %d", r.to, rec.Decided.Below(), total)
 	}
-	if rec.Request.Programs.At(transfer.PostDest) != nil {
-		rec.Programs.Fail(m.Program)
+	if e := m.Program; rec.Request.Programs.At(transfer.PostDest) != nil || e != nil && e.Kind == transfer.KindExit {
+		rec.Programs.Fail(e)
 	}
 	return r.beginSettling(t, rec)
 }
@@ -371,7 +371,7 @@ func (r *recorder) beginSettling(t *ledger.Tx, rec *ledger.Source) error {
 	if err := r.allOrNone(t, rec); err != nil {
 		return err
 	}
-	if rec.State != transfer.Settling || rec.Request.Removes() || rec.Request.Programs.At(transfer.PostSource) != nil {
+	if rec.State != transfer.Settling || rec.Request.Removes() || r.cfg.runs(&rec.Request, transfer.PostSource) {
 		return nil
 	}
 	if err := rec.Move(endingOf(rec)); err != nil {

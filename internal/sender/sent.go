@@ -30,6 +30,7 @@ type begun struct {
 	to     transfer.Path      // the archive for the source; empty: none
 	before bool               // an earlier run may have sent all of it
 	ends   []transfer.Version // versions that this run has sent to their end, each once
+	mtime  int64              // as it was sent last
 	sum    string             // the digest of the last version; summed: it was sent, too
 	summed bool
 }
@@ -48,6 +49,15 @@ func (s *sentItems) add(n uint64, it transfer.Item, t *walk.Task) *begun {
 		s.items[n] = &begun{kind: it.Type, source: it.Source, picked: it.Picked, delete: t.Options.Removes(), form: t.Content, to: archived(t, it.Name)}
 	}
 	return s.items[n]
+}
+
+// dated records when a file that is sent now was modified.
+func (s *sentItems) dated(n uint64, mtime int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.items[n]; b != nil {
+		b.mtime = mtime
+	}
 }
 
 // end records that the end of a file will be sent now.
@@ -147,7 +157,7 @@ func (s *sentItems) check(oc transfer.Outcome) (is checkedOutcome, why string) {
 		return is, "an outcome of another state of the file than was sent"
 	}
 
-	is.Source, is.Picked = b.source, b.picked
+	is.Source, is.Picked, is.Mtime = b.source, b.picked, b.mtime
 	return is, ""
 }
 

@@ -18,6 +18,7 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 	s.begin(3, transfer.Item{Type: transfer.ItemBad, Source: "bad"}, drop)
 	s.addEarlier(4, []transfer.Item{{Type: transfer.ItemFile, Source: "old"}}, []walk.Task{*drop})
 	s.end(1, v)
+	s.dated(1, 17)
 	bad := transfer.Errorf(transfer.KindExists, "no")
 	for _, c := range []struct {
 		oc  transfer.Outcome
@@ -29,7 +30,7 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "b", Version: v}, ""},
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "b", Version: "\x01then"}, "an outcome of another state of the file than was sent"},
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "a", Version: v}, "an outcome of another file than the item's"},
-		{transfer.Outcome{Item: 2, Type: transfer.ItemDir, Source: "d"}, ""},
+		{transfer.Outcome{Item: 2, Type: transfer.ItemDir, Source: "d", Mtime: 5}, ""}, // the destination does not decide it
 		{transfer.Outcome{Item: 2, Type: transfer.ItemFile, Source: "d"}, "an outcome of another type than the item's"},
 		{transfer.Outcome{Item: 3, Type: transfer.ItemBad, Source: "bad"}, "an outcome of another type than the item's"},
 		{transfer.Outcome{Item: 4, Type: transfer.ItemFile, Source: "old"}, ""},
@@ -38,6 +39,9 @@ func TestOutcomesThatAreAccepted(t *testing.T) {
 		is, why := s.check(c.oc)
 		if why != c.why {
 			t.Errorf("%+v: %q, want %q", c.oc, why, c.why)
+		}
+		if want := map[uint64]int64{1: 17}[c.oc.Item]; why == "" && is.Mtime != want {
+			t.Errorf("%+v has the time %d, not %d", c.oc, is.Mtime, want)
 		}
 		if why == "" && (is.Source == "" || is.delete != (c.oc.Item > 0) || is.form != is.delete) {
 			t.Errorf("%+v is taken as %+v", c.oc, is)

@@ -148,6 +148,11 @@ func (o *StoredDelivery) negotiate(ctx context.Context) (*DriveResult, error) {
 	if o.rec.overdue() {
 		return o.next.giveUp(rec.Progress.Reason)
 	}
+	if rec.Epoch == 0 {
+		if err := o.cfg.Store.Reaches(ctx, o.to); err != nil {
+			return o.next.fail(transfer.AsError(err))
+		}
+	}
 	name, err := o.cfg.Store.Store(ctx, o.to)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -177,7 +177,7 @@ func (s *stream) throttle(size int64) error {
 
 	signed := s.cfg.Clock.Now()
 	for {
-		again, ok := s.cfg.Throttle.take(s.to, s.pacer, s.rate, size)
+		again, ok := s.cfg.Throttle.Take(s.to, s.pacer, s.rate, size)
 		if ok {
 			return nil
 		}
@@ -228,7 +228,7 @@ func (s *stream) pace() int {
 	most = min(int64(s.chunk), most)
 	rate := s.rate
 	if s.cfg.Throttle != nil {
-		if r := s.cfg.Throttle.least(s.to); r > 0 && (rate == 0 || r < rate) {
+		if r := s.cfg.Throttle.Least(s.to); r > 0 && (rate == 0 || r < rate) {
 			rate = r
 		}
 	}

@@ -58,6 +58,7 @@ const (
 	KindDocument                 // request refused: XML of MQ MFT that is no valid request
 	KindTogether                 // item: it was to arrive together with others, and another one failed
 	KindReplaced                 // item: another version has replaced the expected one; no failure
+	KindExit                     // transfer: an exit has cancelled it, or has failed
 )
 
 var kindNames = [...]string{
@@ -66,7 +67,7 @@ var kindNames = [...]string{
 	"unreachable", "no-space", "clock", "conflict", "parked", "cancelled", "recovery-timeout",
 	"unknown-outcome", "too-large", "version", "not-built", "not-found", "already-ending",
 	"timeout", "agent-alive", "unmappable", "malformed", "moved-away", "skipped", "no-root", "in-use", "denied",
-	"program", "trigger", "document", "together", "replaced",
+	"program", "trigger", "document", "together", "replaced", "exit",
 }
 
 func (k Kind) String() string {
@@ -100,6 +101,7 @@ const (
 	CodeTimeout     = 2
 	CodeQueued      = 3
 	CodePartial     = 20
+	CodeExit        = 21
 	CodeNotFound    = 26
 	CodeEnding      = 27
 	CodeNothing     = 40
@@ -142,6 +144,8 @@ func (k Kind) Code() int {
 		return CodeCancelled
 	case KindTrigger:
 		return CodeTrigger
+	case KindExit:
+		return CodeExit
 	case KindRecovery, KindNoSpace, KindBusy:
 		return CodeRecovery
 	case KindNotFound:

@@ -91,6 +91,7 @@ type Outcome struct {
 	NoTime  bool     `json:"time_not_kept,omitempty"` // it has the time of its arrival; see KnownTime
 	Existed bool     `json:"existed,omitempty"`       // a directory that existed before this transfer
 	Version Version  `json:"version,omitempty"`       // of the source, returned to the source agent
+	Mtime   int64    `json:"modified,omitempty"`      // of the source as it was sent, as in Item; only the source agent sets it
 	To      uint64   `json:"to,omitempty"`            // the Target of its request item; 0: the transfer's DEST
 	Picked  Path     `json:"picked,omitempty"`        // as in Item; only the source agent sets it
 	Err     *Error   `json:"error,omitempty"`

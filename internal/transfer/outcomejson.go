@@ -30,7 +30,7 @@ func AppendOutcomes(b []byte, outs []Outcome, escapeHTML bool) ([]byte, error) {
 
 // common returns the outcome without its rare fields.
 func (o *Outcome) common() Outcome {
-	return Outcome{Item: o.Item, Type: o.Type, Path: o.Path, Source: o.Source, Size: o.Size, Digest: o.Digest, SrcSum: o.SrcSum, Version: o.Version, To: o.To}
+	return Outcome{Item: o.Item, Type: o.Type, Path: o.Path, Source: o.Source, Size: o.Size, Digest: o.Digest, SrcSum: o.SrcSum, Version: o.Version, Mtime: o.Mtime, To: o.To}
 }
 
 func appendOutcome(b []byte, o *Outcome, escapeHTML bool) ([]byte, error) {
@@ -59,6 +59,10 @@ func appendOutcome(b []byte, o *Outcome, escapeHTML bool) ([]byte, error) {
 
 	if o.Version != "" {
 		b = append(base64.RawStdEncoding.AppendEncode(append(b, `,"version":"`...), []byte(o.Version)), '"')
+	}
+
+	if o.Mtime != 0 {
+		b = strconv.AppendInt(append(b, `,"modified":`...), o.Mtime, 10)
 	}
 
 	if o.To != 0 {
@@ -258,6 +262,10 @@ func (p *outcomeParser) outcome(o *Outcome) bool {
 		if !ok || o.Version.UnmarshalText(s) != nil {
 			return false
 		}
+	}
+
+	if p.lit(`,"modified":`) && !p.int(&o.Mtime) {
+		return false
 	}
 
 	if p.lit(`,"to":`) && !p.uint(&o.To) {

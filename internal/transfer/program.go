@@ -120,6 +120,9 @@ func (c CallPoint) Noun() string {
 	if c == ManagedCall {
 		return "the program"
 	}
+	if point, exit := strings.CutSuffix(string(c), exitSuffix); exit {
+		return "the " + point + " exit"
+	}
 	return "the " + string(c) + " program"
 }
 
@@ -306,11 +309,12 @@ type Ran struct {
 // A Call is a run of a program for a transfer.
 type Call struct {
 	At        CallPoint
-	Request   *Request // with the program in its Programs
-	Principal string   // the user of the transfer
-	State     State    // of post: the final state, as far as it is known
-	Counts    Counts   // of post
-	Into      Path     // of the destination: the resolved DEST
+	Request   *Request  // with the program in its Programs
+	Principal string    // the user of the transfer
+	State     State     // of post: the final state, as far as it is known
+	Counts    Counts    // of post
+	Into      Path      // of the destination: the resolved DEST
+	Files     ExitFiles // of the source, for exits; nil: they are not known
 }
 
 // Program returns the program of the call, or nil.

@@ -349,6 +349,7 @@ const goldenKinds = `0 none 0
 38 document 43
 39 together 40
 40 replaced 40
+41 exit 21
 `
 
 func TestKinds(t *testing.T) {

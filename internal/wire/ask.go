@@ -161,6 +161,8 @@ type Known struct {
 	Wait  time.Duration `json:"wait,omitempty"` // time until the answer is sure
 
 	Removed time.Time `json:"removed,omitzero"` // when the agent was last removed from the registry
+
+	Manager string `json:"queue_manager,omitempty"` // the queue manager, or the cluster, of its last heartbeat
 }
 
 // Agent states, as users see them.

@@ -20,6 +20,7 @@ type Builder struct {
 	before context // context before that frame
 	now    context
 	hole   hole // the last HOLE frame
+	zeros  int64
 }
 
 // A hole is a HOLE frame that further zeros can extend while the message ends with it.
@@ -152,6 +153,7 @@ func (b *Builder) CData(item uint64, offset int64, plain int, f compress.Format,
 // Hole adds a HOLE frame, or extends the last frame where ExtendsHole is true; then it returns true. So a receiver
 // extends a file with long holes in few steps, however small the pieces of the sender are.
 func (b *Builder) Hole(item uint64, offset, n int64) (extended bool) {
+	b.zeros += n
 	if extended = b.ExtendsHole(item, offset, n); extended {
 		h := &b.hole
 		b.frames--
@@ -174,6 +176,9 @@ func (b *Builder) ExtendsHole(item uint64, offset, n int64) bool {
 func (b *Builder) HoleIsFull(n int64) bool {
 	return b.frames > 0 && b.hole.end == len(b.buf) && n > transfer.MaxChunk-b.hole.n
 }
+
+// Zeros returns the bytes of the message's HOLE frames.
+func (b *Builder) Zeros() int64 { return b.zeros }
 
 // End adds an END frame.
 func (b *Builder) End(item uint64, size int64) {
@@ -227,7 +232,7 @@ func (b *Builder) Last(items uint64) { b.start(FrameLast, items) }
 func (b *Builder) Seal(h Header) []byte {
 	m := b.buf
 	h.put(m, b.frames)
-	b.frames, b.saved, b.now, b.hole = 0, 0, context{}, hole{}
+	b.frames, b.saved, b.zeros, b.now, b.hole = 0, 0, 0, context{}, hole{}
 	b.buf = b.mem.Get(b.max)[:HeaderSize]
 	return m
 }

@@ -14,10 +14,10 @@ func (b *ListDir) check() string {
 }
 
 // MaxListing is the greatest number of entries in a Listing.
-const MaxListing = 1000
+const MaxListing = 5000
 
 // A Listing is the body of the answer to AskDir: the first of the names, in the order of their bytes. Next is the last
-// name that was looked at, where more follow.
+// of them, where more follow that the user may see.
 type Listing struct {
 	Entries []DirEntry    `json:"entries"`
 	Next    transfer.Path `json:"next,omitempty"`

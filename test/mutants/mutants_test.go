@@ -88,6 +88,7 @@ var mutants = []mutant{
 	{"state-dir-not-watched", "the agent does not check whether the ledger is still at its path", inLedger, "ledger-taken"},
 	{"stored-acked-early", "a stored message is removed before its data is safe", inQueue, "stored"},
 	{"stored-not-purged", "leftovers of an ended transfer stay in the store", inQueue, "stored"},
+	{"dead-letter-removed-first", "a dead letter is removed before its message is in its queue again", inKill, "kill-deadletters"},
 	{"program-twice", "a program with a recorded end is run again", inKill, "kill-programs"},
 	{"messages-stored-again", "the receipt of messages that were stored before a crash is not believed", inKill, "kill-messages"},
 	{"messages-picked-again", "a queue that is opened again gives its present messages", inKill, "kill-messages"},

@@ -1,6 +1,7 @@
 package protocol_test
 
 import (
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,6 +44,41 @@ func TestLongHoles(t *testing.T) {
 		w.finish(time.Minute)
 		if holes.Load() > 20 || data.Load() > 32<<10 {
 			t.Errorf("%d holes and %d bytes of data were sent, for 8 MiB with ten bytes", holes.Load(), data.Load())
+		}
+	})
+}
+
+// TestZerosAreSentInTime sends a file with 80 MiB of zeros behind data that raises the pace. No message stands for more
+// than 17 MiB of them, so the receiver hears the source while that reads them.
+func TestZerosAreSentInTime(t *testing.T) {
+	bubble(t, setup{settings: transfer.DefaultSettings(), pool: 30 << 20}, func(w *world) {
+		zeros := make([]byte, 100<<20)
+		rand.NewChaCha8([32]byte{}).Read(zeros[:20<<20])
+		files := map[string][]byte{"zeros": zeros}
+		w.write(files)
+		var most, all atomic.Int64
+		w.fates = func(p *faulty.Parcel) faulty.Handling {
+			if p.Kind == faulty.Chunk {
+				_, frames, err := wire.ParseChunk(p.Data)
+				if err != nil {
+					t.Error(err)
+				}
+				zeros := int64(0)
+				for _, f := range frames {
+					if f.Type == wire.FrameHole {
+						zeros += f.Length
+					}
+				}
+				all.Add(zeros)
+				most.Store(max(most.Load(), zeros))
+			}
+			return faulty.Handling{}
+		}
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("zeros"), Dest: transfer.File("out/"), Compress: transfer.CompressNone})
+		w.want(id, transfer.Successful, "out", files)
+		w.finish(time.Minute)
+		if all.Load() < 79<<20 || most.Load() > 17<<20 {
+			t.Errorf("%d zeros were sent, up to %d in a message", all.Load(), most.Load())
 		}
 	})
 }

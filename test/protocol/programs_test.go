@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/automation/call"
+	"ferry/internal/automation/exit"
 	"ferry/internal/automation/program"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
@@ -72,7 +73,7 @@ func (t testPrograms) Run(ctx context.Context, c program.Call) (program.Result, 
 }
 
 // calls returns the Executor of a process's programs, configured as in the agent.
-func (r *run) calls(log *slog.Logger) *call.Executor {
+func (r *run) calls(log *slog.Logger) *exit.Executor {
 	cfg := call.Config{Agent: r.node.name, Ledger: r.ledger, Note: r.note, AtOnce: 4, Clock: r.node.clockOf(), Log: log}
 	if s := r.node.w.set.stage; s != nil {
 		cfg.Runner = testPrograms{r}
@@ -83,7 +84,11 @@ func (r *run) calls(log *slog.Logger) *call.Executor {
 			return nil
 		}
 	}
-	return call.New(cfg)
+	all, err := exit.New(exit.Config{Agent: r.node.name, Ledger: r.ledger, Programs: call.New(cfg), Note: r.note, AtOnce: 4, Clock: r.node.clockOf(), Log: log})
+	if err != nil {
+		panic(err) // it refuses exits, and there are none
+	}
+	return all
 }
 
 // programsAt returns programs at call points, each named after its call point.

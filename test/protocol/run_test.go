@@ -80,7 +80,7 @@ func (n *node) newRun(dir string) (*run, error) {
 				w.said(p)
 			}
 		}, Changed: r.changed, Clock: n.clockOf(), Log: log, Controllers: new(flow.Controllers),
-		Settings: w.set.settings, MaxChunk: transfer.MaxChunk, MaxTargets: cmp.Or(w.set.targets, 200), Throttle: sender.NewThrottle(n.clockOf())}
+		Settings: w.set.settings, MaxChunk: transfer.MaxChunk, MaxTargets: cmp.Or(w.set.targets, 200), Throttle: flow.NewThrottle(n.clockOf())}
 	err = r.ledger.DropOrphans()
 	if err == nil {
 		err = r.recv.Recover()

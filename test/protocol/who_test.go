@@ -106,7 +106,7 @@ func (n *network) start(name transfer.AgentName) {
 	programs := filepath.Join(n.dir, "programs")
 	must(n.t, os.MkdirAll(programs, 0o755))
 	must(n.t, os.Chmod(programs, 0o755))
-	a, err := agent.Start(n.ctx, agent.Config{Programs: programs, Name: name, Dir: n.state(name), Roots: []string{n.root(name)}, Sandbox: n.sandbox(name), Log: slog.New(slog.DiscardHandler)}, n.connect(string(name)))
+	a, err := agent.Start(n.ctx, agent.Config{Programs: agent.Programs{Dirs: programs}, Name: name, Dir: n.state(name), Roots: []string{n.root(name)}, Sandbox: n.sandbox(name), Log: slog.New(slog.DiscardHandler)}, n.connect(string(name)))
 	must(n.t, err)
 	n.t.Cleanup(a.Stop)
 	n.agents[name] = a

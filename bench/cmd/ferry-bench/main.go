@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +71,13 @@ report.html, which is one page with charts. ` + "`ferry-bench ls`" + ` lists the
 	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return transfer.Errorf(transfer.KindUsage, "%w", err).WithHint("`" + cmd.CommandPath() + " --help` lists the flags")
 	})
+	f.add(c)
+	c.AddCommand(newLs(), newReport(), newReports(f))
+	return c
+}
+
+// add adds the flags of a run.
+func (f *flags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.ferry, "ferry", "", "the ferry program to measure (default: that beside ferry-bench, else the one in PATH)")
 	fl.StringVar(&f.before, "before", "", "the ferry program of an earlier commit, for the scenario before")
@@ -81,8 +89,6 @@ report.html, which is one page with charts. ` + "`ferry-bench ls`" + ` lists the
 	fl.StringVar(&f.out, "out", "bench", "directory for the reports; made if it is not there")
 	fl.BoolVar(&f.json, "json", false, "the reports on stdout as JSON Lines, too")
 	fl.StringVar(&f.log, "log-level", "warn", "debug, info, warn or error")
-	c.AddCommand(newLs(), newReport())
-	return c
 }
 
 // some requires at least one argument.
@@ -137,6 +143,44 @@ func newReport() *cobra.Command {
 		}}
 	c.Flags().StringVar(&out, "out", "bench", "directory for the report; made if it is not there")
 	return c
+}
+
+// newReports makes the command of IBM's reports.
+func newReports(f *flags) *cobra.Command {
+	limit, only := 55*time.Minute, ""
+	c := &cobra.Command{Use: "reports", Short: "Make the measurements of IBM's five reports, and write one document with their chapters", Args: cobra.NoArgs,
+		Long: `Measures each table and chart of IBM's five reports with Ferry, and writes ` + bench.FileDocument + `, with the
+charts beside it, into --out. Each table has IBM's figure, Ferry's, and the ratio; each
+conclusion of a report has a verdict. --short writes all tables without measuring anything.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			doc, err := f.document(cmd, limit, only)
+			if err == nil {
+				err = bench.WriteDocument(f.out, doc)
+			}
+			if err == nil && f.json {
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(doc)
+			}
+			return err
+		}}
+	f.add(c)
+	c.Flags().StringVar(&only, "only", "", "only the works with this text in their names, as \"client, binary, 10 MB files\"; the others are not measured")
+	c.Flags().DurationVar(&limit, "limit", limit, "about the longest time; works have fewer rounds where it is short")
+	return c
+}
+
+// document makes the document of the reports.
+func (f *flags) document(cmd *cobra.Command, limit time.Duration, only string) (*bench.Document, error) {
+	if f.short {
+		return bench.ShortDocument(bench.ThisHost(version), time.Now()), nil
+	}
+	e, done, err := f.env(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return bench.MakeDocument(ctx, e, limit, only)
 }
 
 // measure runs the scenarios and writes their reports, each as soon as it is complete.

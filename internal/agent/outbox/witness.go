@@ -421,12 +421,12 @@ func (w *Witness) noIdentity() error {
 }
 
 // Accept makes this agent a witness of a log that is not the one it has seen, for a principal. An audit record keeps
-// the state that it had seen.
-func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
+// the state that it had seen. by is the author of the question; the evidence is only of use where the agent accepts gaps.
+func (w *Witness) Accept(log *wire.AcceptLog, principal string, by audit.Vouched) error {
 	if w.key == nil {
 		return w.noIdentity()
 	}
-	by, err := witness.DecodeBinding(log.Binding)
+	signer, err := witness.DecodeBinding(log.Binding)
 	if err != nil {
 		return err
 	}
@@ -435,7 +435,7 @@ func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
 	w.mu.Lock()
 	before := w.memory
 	w.mu.Unlock()
-	next, at, err := before.Accept(&witness.Signed{Note: log.Note, Binding: by})
+	next, at, err := before.Accept(&witness.Signed{Note: log.Note, Binding: signer})
 	if err != nil {
 		return err
 	}
@@ -443,12 +443,12 @@ func (w *Witness) Accept(log *wire.AcceptLog, principal string) error {
 	if h, ok := before.Held(); ok {
 		text += "; it had seen " + h.String()
 	}
-	event := audit.Changed
-	if log.Reason != "" {
-		event = audit.Settled
+	event := audit.Settled
+	if log.Reason == "" {
+		event, by.Evidence = audit.Changed, nil
 	}
 	if err := w.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		return w.cfg.Note(t, audit.Record{Event: event, Source: w.cfg.Agent, Principal: principal, Text: text, Reason: log.Reason})
+		return w.cfg.Note(t, audit.Record{Event: event, Source: w.cfg.Agent, Principal: principal, Text: text, Reason: log.Reason, Vouched: by})
 	}); err != nil {
 		return err
 	}

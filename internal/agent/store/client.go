@@ -3,11 +3,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +40,7 @@ const (
 	mostLooks   = 4096
 	mostLists   = 512 // entries; a look at more may not have shown all
 	roomLookAge = time.Second
+	whereTry    = time.Second // for coordination's answer where a destination is
 )
 
 // Config is the configuration of a Client.
@@ -128,6 +131,34 @@ func (s *Client) Store(ctx context.Context, to transfer.AgentName) (sender.Store
 	defer cancel()
 	v, err := s.at.Outgoing(ctx, to)
 	return sender.StoreName{Mark: v.Mark, At: v.At, Ledger: v.Ledger}, err
+}
+
+// Reaches returns an error of KindNotBuilt for a destination at another queue manager, in a network without identities:
+// the queue managers there hand on no stored data. Coordination says where the destination is, or was last. Where it
+// does not answer, or the queue manager is not Ferry's, there is no error, and the destination refuses the transfer.
+func (s *Client) Reaches(ctx context.Context, to transfer.AgentName) error {
+	conn := s.cfg.Conn
+	if conn.Identity() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTry)
+	defer cancel()
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskKnown, Agent: to})
+	data, err := conn.Request(ctx, wire.AskSubject(wire.Coordination, s.cfg.Agent.Token()), ask, whereTry+4*conn.Delay())
+	if err != nil {
+		return nil
+	}
+	ans, err := wire.DecodeAnswer(data)
+	if err != nil || ans.Known == nil || ans.Known.Manager == "" || ans.Known.Manager == cmp.Or(conn.Facts().Cluster, conn.Facts().ServerName) {
+		return nil
+	}
+	names, err := qmgr.Neighbours(ctx, conn)
+	if err != nil || slices.Contains(names, ans.Known.Manager) {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindNotBuilt, "--delivery stored does not reach %s: it is at queue manager %s, %s is at %s, and this network has no identities",
+		to, ans.Known.Manager, s.cfg.Agent, conn.Facts().ServerName).
+		WithHint("send it without --delivery stored, or start the queue managers without --insecure")
 }
 
 // Lane makes the lane of an epoch.

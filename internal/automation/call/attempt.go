@@ -26,6 +26,11 @@ type Attempt struct {
 	ID      transfer.ID // under which the audit log has it
 	Number  int         // from 1
 	Env     []string    // beside the variables that every program has
+
+	Input  []byte // the program's standard input
+	Answer int    // as in program.Call
+	// Said is the result of the last run.
+	Said program.Result
 }
 
 // Run runs the program and waits for it. ran has no name and no arguments yet. failure is the reason why the program
@@ -37,6 +42,7 @@ func (t *Attempt) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer
 	log.Info("program started")
 	start := t.Clock.Now()
 	res, err := t.limited(ctx)
+	t.Said = res
 	failpoint.Hit("program.ran")
 	if ctx.Err() != nil && cancelled(ctx) == nil {
 		return nil, nil, ctx.Err()
@@ -77,7 +83,7 @@ func (t *Attempt) limited(ctx context.Context) (program.Result, error) {
 		case <-limited.Done():
 		}
 	}()
-	return t.Runner.Run(limited, program.Call{Name: t.Program.Name, Args: t.Program.Args, Env: t.Env})
+	return t.Runner.Run(limited, program.Call{Name: t.Program.Name, Args: t.Program.Args, Env: t.Env, Input: t.Input, Answer: t.Answer})
 }
 
 // verdict returns the reason why the end of the program is a failure; nil: it is none.

@@ -76,6 +76,15 @@ type Question struct {
 	Answer func(who Caller, body json.RawMessage) (answer any, err error)
 }
 
+// Exits runs the agent's monitor exit; see exit.Executor.
+type Exits interface {
+	// Trigger runs the exit for a trigger of a monitor, and changes the metadata of its request as the exit has answered.
+	// It does so once: a repeat for the same request gets the same answer. An error passes.
+	Trigger(ctx context.Context, monitor, principal string, q *transfer.Request) (failure *transfer.Error, err error)
+	// ForgetTrigger removes the answer, in the transaction that records the result of the trigger.
+	ForgetTrigger(t *ledger.Tx, q *transfer.Request) error
+}
+
 // Services are the part of an agent that a duty uses.
 type Services struct {
 	Agent  transfer.AgentName
@@ -102,6 +111,8 @@ type Services struct {
 	Permit func(principal string) place.Permit
 	// Programs runs those that the agent may run; nil: none.
 	Programs call.Runner
+	// Exits runs the exit of triggers; nil: there is none.
+	Exits Exits
 	// Note puts an audit record into the outbox, in the transaction of the change that it records.
 	Note  func(t *ledger.Tx, r audit.Record) error
 	Clock clock.Clock

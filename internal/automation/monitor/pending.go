@@ -69,6 +69,11 @@ func (b *monitorEntries) writeResult(t *ledger.Tx, st *Status, one *result) erro
 	if err := d.Delete(key); err != nil {
 		return err
 	}
+	if exits := b.services.Exits; exits != nil {
+		if err := exits.ForgetTrigger(t, &one.Request); err != nil {
+			return err
+		}
+	}
 	l, ok, err := load[Logged](d, numbered(logPrefix(b.name), one.N))
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ func final(err error) bool {
 	switch transfer.KindOf(err) {
 	case transfer.KindUsage, transfer.KindTooLarge, transfer.KindMalformed, transfer.KindVersion, transfer.KindNotBuilt,
 		transfer.KindDenied, transfer.KindConflict, transfer.KindUnknownAgent, transfer.KindOutsideRoot, transfer.KindWrongType,
-		transfer.KindMissing, transfer.KindExists, transfer.KindUnreadable, transfer.KindUnwritable:
+		transfer.KindMissing, transfer.KindExists, transfer.KindUnreadable, transfer.KindUnwritable, transfer.KindExit:
 		return true
 	}
 	return false
@@ -45,7 +45,10 @@ func (s submitter) drain(ctx context.Context, rec *record) error {
 				break
 			}
 			q := page[n].Request
-			_, err := s.book.services.Offer(page[n].Origin, &q)
+			err := s.exit(ctx, &page[n], &q)
+			if err == nil {
+				_, err = s.book.services.Offer(page[n].Origin, &q)
+			}
 			if err != nil && !final(err) {
 				stop = err
 				break
@@ -60,6 +63,19 @@ func (s submitter) drain(ctx context.Context, rec *record) error {
 			return stop
 		}
 	}
+}
+
+// exit runs the agent's monitor exit for a trigger. An error of KindExit refuses the trigger.
+func (s submitter) exit(ctx context.Context, one *pending, q *transfer.Request) error {
+	exits := s.book.services.Exits
+	if exits == nil {
+		return nil
+	}
+	failure, err := exits.Trigger(ctx, s.book.name, one.Principal, q)
+	if failure != nil {
+		return failure
+	}
+	return err
 }
 
 // mayGoOn returns the reason why no more triggers are submitted now: the agent ends, or the monitor has changed.

@@ -8,9 +8,10 @@
 //     is a character like others
 //   - of the agent's environment PATH, HOME, LANG, LC_ALL, TZ, TMPDIR and the variables that
 //     the system itself needs (see inherited), and those that the caller adds; nothing else
-//   - its directory of programs as its working directory, and a standard input that is at its end
+//   - its directory of programs as its working directory, and a standard input that has the caller's bytes or is at
+//     its end
 //   - one pipe as standard output and standard error, with the end of the output kept; no
-//     other file of the agent's is open in it
+//     other file of the agent's is open in it. A caller that wants an answer gets the standard output apart
 //   - a process group of its own, which is killed when its time is over or the caller's
 //     context ends. Processes that it leaves behind when it ends by itself continue
 //     without a pipe.
@@ -164,6 +165,9 @@ type Call struct {
 	Name string
 	Args []string
 	Env  []string // NAME=VALUE, beside the inherited ones
+
+	Input  []byte // its standard input
+	Answer int    // most bytes of an answer on its standard output; 0: that is output like others
 }
 
 // A Result is the result of a run.
@@ -171,6 +175,9 @@ type Result struct {
 	Code   int    // exit code; -1: it did not end by itself
 	Output string // the end of its output, in UTF-8
 	Cut    int64  // bytes that came before that
+
+	Answer []byte // its standard output, if the call wants an answer
+	Over   bool   // that was longer than the call allows; the rest was refused
 }
 
 // Run runs a program and waits for it. Where ctx ends before the program, Run kills the program with its group; the
@@ -189,16 +196,26 @@ func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
 	cmd := exec.CommandContext(ctx, file, c.Args...)
 	cmd.Dir, cmd.Env = dir, environment(c.Env)
 	cmd.Stdout, cmd.Stderr = out, out
+	said := &answer{most: c.Answer}
+	if c.Answer > 0 {
+		cmd.Stdout = said
+	}
+	if len(c.Input) > 0 {
+		cmd.Stdin = bytes.NewReader(c.Input)
+	}
 	cmd.WaitDelay = pipeGrace
 	setProcessGroup(cmd)
 	err = run(cmd)
 	res := Result{Code: -1}
 	res.Output, res.Cut = out.text()
+	res.Answer, res.Over = said.kept, said.over
 	if s := cmd.ProcessState; s != nil {
 		res.Code = s.ExitCode()
 	}
 	var exited *exec.ExitError
 	switch {
+	case errors.Is(err, errTooLong): // the program ended by itself
+		return res, nil
 	case err == nil, errors.Is(err, exec.ErrWaitDelay): // something that it has left has the pipe
 		return res, nil
 	case ctx.Err() != nil:
@@ -221,6 +238,24 @@ func environment(more []string) (env []string) {
 		}
 	}
 	return append(env, more...)
+}
+
+// An answer keeps the bytes written to it, and refuses more than it may have.
+type answer struct {
+	most int
+	kept []byte
+	over bool
+}
+
+var errTooLong = errors.New("the answer is too long")
+
+func (a *answer) Write(p []byte) (int, error) {
+	if len(a.kept)+len(p) > a.most {
+		a.over = true
+		return 0, errTooLong
+	}
+	a.kept = append(a.kept, p...)
+	return len(p), nil
 }
 
 // A tail keeps the end of the bytes written to it.

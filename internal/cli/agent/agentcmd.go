@@ -69,12 +69,14 @@ agent may come back. --revoke revokes the identity, too.`,
 				return err
 			}
 			defer done()
+			id := net.Conn.Identity()
+			if revoke && id == nil {
+				return transfer.Errorf(transfer.KindUsage, "agent %s has no identity to revoke: the network has none", name).WithHint("leave out --revoke")
+			}
 			if err := net.RemoveAgent(ctx, name); err != nil {
 				return err
 			}
-			switch id := net.Conn.Identity(); {
-			case revoke && id == nil:
-				return transfer.Errorf(transfer.KindUsage, "agent %s is removed, and has no identity to revoke: the network has none", name)
+			switch {
 			case revoke:
 				who := identity.Name{Network: id.Name().Network, Role: identity.Agent, Name: string(name)}
 				if err := (enrol.Client{Conn: net.Conn, Timeout: q.Timeout}).Revoke(ctx, who); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
+	"ferry/internal/mft/translate"
 	"ferry/internal/qmgr"
 	"ferry/internal/wire"
 )
@@ -20,13 +21,16 @@ func AddPublishXML(fl *pflag.FlagSet, to *bool) {
 
 func newAuditXML() *cobra.Command {
 	q := &session.Query{}
-	var live bool
+	var live, topics bool
 	c := &cobra.Command{Use: "xml", Short: "Print the XML that coordination publishes (--publish-xml), as it comes, until the command is stopped", Args: usage.NoArgs,
 		Long: `Prints the messages that coordination publishes in the XML of IBM MQ MFT's transfer log:
 the start of a transfer, the outcomes of its items and its own outcome; the outcomes of
 programs of calls; and changes of monitors and schedules. It needs a coordination with
 --publish-xml, and an identity that may see all transfers: of an admin, an operator or an
-auditor. Only ferry audit ls has the messages that were published earlier.`,
+auditor. Only ferry audit ls has the messages that were published earlier.
+
+--topics prints a line above each message with the topic under which MQ MFT publishes it:
+SYSTEM.FTE/Log/AGENT/ID for a transfer, SYSTEM.FTE/Log/AGENT/Monitors for a monitor.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
@@ -38,7 +42,13 @@ auditor. Only ferry audit ls has the messages that were published earlier.`,
 				subjects = append(subjects, wire.AllStatus)
 			}
 			for _, s := range subjects {
-				stop, err := net.Conn.Subscribe(s, func(m qmgr.Message) { cmd.OutOrStdout().Write(m.Data) })
+				stop, err := net.Conn.Subscribe(s, func(m qmgr.Message) {
+					if topics {
+						fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", translate.Topic(m.Subject), m.Data)
+						return
+					}
+					cmd.OutOrStdout().Write(m.Data)
+				})
 				if err != nil {
 					return err
 				}
@@ -50,6 +60,7 @@ auditor. Only ferry audit ls has the messages that were published earlier.`,
 		}}
 	session.AddNetwork(c.Flags(), &q.Network)
 	c.Flags().BoolVar(&live, "live", false, "print how far running transfers are, and the state of each agent at each heartbeat, too")
+	c.Flags().BoolVar(&topics, "topics", false, "print the topic of MQ MFT on a line above each message")
 	q.Timeout = 5 * time.Second
 	return c
 }

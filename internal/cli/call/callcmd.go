@@ -138,26 +138,35 @@ func (w *callWatch) handover() *follow.Handover {
 
 // follow waits until the call has ended, and shows how.
 func (w *callWatch) follow() error {
+	c, err := Await(w.ctx, w.at, w.id, w.notice)
+	if err != nil {
+		return err
+	}
+	return w.finish(c)
+}
+
+// Await waits until a call has ended. notice is called with the reason of a delay.
+func Await(ctx context.Context, at client.AtAgent, id transfer.ID, notice func(format string, args ...any)) (*managedcall.Call, error) {
 	pause := follow.JobLookFirst
 	for {
-		c, err := client.Ask[managedcall.Call](w.ctx, w.at, managedcall.AskShow, managedcall.Named{ID: w.id.String()})
+		c, err := client.Ask[managedcall.Call](ctx, at, managedcall.AskShow, managedcall.Named{ID: id.String()})
 		switch kind := transfer.KindOf(err); {
-		case w.ctx.Err() != nil:
-			return context.Cause(w.ctx)
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
 		case kind == transfer.KindTimeout, kind == transfer.KindUnreachable, kind == transfer.KindBusy, kind == transfer.KindNoManager:
-			w.notice("agent %s does not answer; waiting for it", w.at.Agent)
+			notice("agent %s does not answer; waiting for it", at.Agent)
 			pause = follow.JobLookMost
 		case err != nil:
-			return err
+			return nil, err
 		case c.State.Final():
-			return w.finish(c)
+			return c, nil
 		case c.State == transfer.Queued && c.Reason != nil:
-			w.notice("it is run again: %s", c.Reason)
+			notice("it is run again: %s", c.Reason)
 		}
 		select {
 		case <-time.After(pause):
-		case <-w.ctx.Done():
-			return context.Cause(w.ctx)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 		pause = min(2*pause, follow.JobLookMost)
 	}

@@ -99,6 +99,8 @@ func fteCommands() map[string]func(*fteRun) error {
 		"fteDeleteTemplates":         (*fteRun).deleteTemplates,
 		"fteListScheduledTransfers":  (*fteRun).listSchedules,
 		"fteDeleteScheduledTransfer": (*fteRun).deleteSchedule,
+
+		"fteAnt": runAnt,
 	}
 	for _, c := range commands.Commands() {
 		if c.Needless != "" {
@@ -267,18 +269,27 @@ func (r *fteRun) ended(p *transfer.Progress) error {
 		r.say(commands.Ended, mftxml.FormatID(p.ID), p.State, p.Files, p.Bytes)
 		return nil
 	}
-	reason := ""
-	if p.Reason != nil {
-		reason = p.Reason.Error()
+	r.warn(commands.EndedIn(r.style, p.State), mftxml.FormatID(p.ID), p.State, p.Files, p.FilesFailed, reasonOf(p))
+	return output.Exit(codeOfEnd(p))
+}
+
+// reasonOf returns the reason why a transfer has not ended well: that of its first file, if one has failed.
+func reasonOf(p *transfer.Progress) string {
+	switch {
+	case len(p.Failures) > 0 && p.Failures[0].Err != nil:
+		return p.Failures[0].Err.Error()
+	case p.Reason != nil:
+		return p.Reason.Error()
 	}
-	if len(p.Failures) > 0 && p.Failures[0].Err != nil {
-		reason = p.Failures[0].Err.Error()
-	}
-	r.warn(commands.EndedIn(r.style, p.State), mftxml.FormatID(p.ID), p.State, p.Files, p.FilesFailed, reason)
+	return ""
+}
+
+// codeOfEnd returns the exit code for a transfer that has not ended well.
+func codeOfEnd(p *transfer.Progress) int {
 	if p.State == transfer.Parked {
-		return output.Exit(transfer.CodeParked)
+		return transfer.CodeParked
 	}
-	return output.Exit(commands.CodeOf(p.Code))
+	return commands.CodeOf(p.Code)
 }
 
 func (r *fteRun) cancel() error {

@@ -148,11 +148,11 @@ func TestCreateTransferIsWhatSendAsksFor(t *testing.T) {
 	}
 }
 
-// Each command of MQ MFT does something.
+// Each command of MQ MFT does something, or is one that Ferry does not have.
 func TestCommandsOfMQMFTAreWired(t *testing.T) {
 	does := fteCommands()
 	for _, c := range commands.Commands() {
-		if does[c.Name] == nil {
+		if (does[c.Name] == nil) != (c.Missing != "") {
 			t.Errorf("%s does nothing", c.Name)
 		}
 	}

@@ -22,12 +22,14 @@ func NewQueue() *cobra.Command {
 	c := &cobra.Command{Use: "queue", Short: "Make application queues, and look at their messages", Args: usage.NoArgs,
 		Long: `An application queue keeps messages at the queue manager, until a program takes them out. A
 transfer to AGENT:queue:NAME makes messages of files, and one from there a file of messages. These
-commands make queues and show their messages. They take the authority operate.`,
+commands make queues and show their messages. They take the authority operate.
+
+` + "`ferry queue dead`" + ` is about the queue manager's own messages: commands that no agent takes.`,
 		Example: `  ferry queue create ORDERS
   ferry send --split-delimiter 0x0a ALPHA:orders.csv BETA:queue:ORDERS
   ferry send --delete-source ALPHA:queue:ORDERS BETA:/in/orders.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newQueueCreate(), newQueueLs(), newQueueShow(), newQueueRm(), newQueuePut(), newQueueGet())
+	c.AddCommand(newQueueCreate(), newQueueLs(), newQueueShow(), newQueueRm(), newQueuePut(), newQueueGet(), newDead())
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,8 +38,15 @@ type agentFlags struct {
 	sendBuffer, receiveBuffer            string
 	encoding, eol, replace, recordRoot   string
 	sandbox                              sandboxFlag
-	programs                             string
+	programs                             programFlags
 	limits                               []string
+}
+
+// programFlags are the programs that an agent runs.
+type programFlags struct {
+	dirs     string
+	exits    []string
+	exitTime time.Duration
 }
 
 func (f *agentFlags) add(c *cobra.Command) {
@@ -66,7 +74,9 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.recordRoot, "record-root", "", "directory of the data sets, beneath a root (default: the first root)")
 	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for the data to one agent; may be repeated")
 	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network and only take rights away")
-	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them; several as in PATH (default: none are run)")
+	fl.StringVar(&f.programs.dirs, "programs", "", "directory of the programs that transfers may have run here before and after them; several as in PATH (default: none are run)")
+	fl.StringArrayVar(&f.programs.exits, "exit", nil, "POINT=PROGRAM: have a program of --programs decide about each transfer or trigger here; POINT is source-start, source-end, destination-start, destination-end or monitor; may be repeated")
+	fl.DurationVar(&f.programs.exitTime, "exit-time", transfer.DefaultExitTime, "time limit of one run of an exit")
 	f.log.Add(c, "info")
 }
 
@@ -145,7 +155,10 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	if c.Sandbox, err = f.sandbox.read(cmd); err != nil {
 		return c, err
 	}
-	c.Carve, c.Programs = session.SecretDirs(cmd), f.programs
+	c.Carve, c.Programs.Dirs = session.SecretDirs(cmd), f.programs.dirs
+	if c.Programs.Exits, err = transfer.ParseExits(f.programs.exits, f.programs.exitTime); err != nil {
+		return c, err
+	}
 
 	c.Content = conversion.Defaults{Encoding: f.encoding, EOL: f.eol, Replace: f.replace}
 	if err := c.Content.Check(); err != nil {
@@ -287,6 +300,10 @@ func absoluteRoots(roots []string) (all []string, err error) {
 		dir, err := filepath.Abs(spec.Dir)
 		if err != nil {
 			return nil, err
+		}
+		if disk.ParseRoot(dir).Dir != dir {
+			return nil, transfer.Errorf(transfer.KindUsage, "--root %s: the name of the directory %s ends as an option of a root does", r, dir).
+				WithHint("rename the directory, or give its parent")
 		}
 		all = append(all, dir+strings.TrimPrefix(r, spec.Dir))
 	}

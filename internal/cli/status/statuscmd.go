@@ -15,12 +15,17 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/client/view"
 	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// codeTrouble is the result code if something needs a person.
-const codeTrouble = 1
+// codeTrouble is the result code if something needs a person. Other commands end with it where they fail for an internal
+// error or an unsupported version; this one then ends with codeFailed.
+const (
+	codeTrouble = 1
+	codeFailed  = transfer.CodeParked
+)
 
 // most is the number of lines of a section.
 const most = 8
@@ -45,6 +50,14 @@ func (s *section) add(object any, cells ...string) {
 	s.rows = append(s.rows, cells)
 }
 
+// unknown adds a line about objects that could not be asked for. It says nothing of them, so a person must look.
+func (s *section) unknown(err error) {
+	cells := slices.Repeat([]string{"-"}, len(s.columns))
+	cells[len(cells)-1] = err.Error()
+	s.trouble = true
+	s.add(view.UnknownOf(s.heading, err), cells...)
+}
+
 // New makes the command `ferry status`.
 func New() *cobra.Command {
 	q := &session.Query{}
@@ -55,22 +68,33 @@ degraded, and the monitors with a problem.
 
 Result codes: 0 nothing needs a person, 1 something does: a failed or parked transfer, one that
 waits for space, an agent that is unreachable or degraded, a queue manager that is away or
-degraded, a problem of a monitor. An agent that was stopped is no trouble.`,
+degraded, a problem of a monitor, a question that was not answered. An agent that was
+stopped is no trouble. Where the command itself fails, the code is that of the failure; for an
+internal error or an unsupported version it is 70.`,
 		Example: "  ferry status\n  ferry status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
-				return err
+				return failure(cmd, err)
 			}
 			defer done()
 			all, own, err := sections(ctx, net, q.Timeout, time.Now())
 			if err != nil {
-				return err
+				return failure(cmd, err)
 			}
 			return show(cmd, q.JSON, all, own)
 		}}
 	q.Add(c)
 	return c
+}
+
+// failure returns the error of the command itself. Its result code is not codeTrouble, so that a script can tell both.
+func failure(cmd *cobra.Command, err error) error {
+	if transfer.KindOf(err).Code() != codeTrouble {
+		return err
+	}
+	output.Explain(cmd.ErrOrStderr(), err)
+	return output.Exit(codeFailed)
 }
 
 // sections asks for everything on the screen. own reports that only transfers of the asker's own are in it.
@@ -80,22 +104,35 @@ func sections(ctx context.Context, net *client.Client, timeout time.Duration, no
 	parked := &section{heading: "parked", columns: []string{"ID", "STATE", "FROM", "TO", "SUBMITTED", "JOB", "REASON"}, list: "ferry transfer ls --state parked", trouble: true}
 	waiting := &section{heading: "waiting", columns: []string{"ID", "FROM", "TO", "BYTES", "SUBMITTED", "JOB", "REASON"}, list: "ferry transfer ls --state waiting,queued,accepted"}
 	running := &section{heading: "running", columns: []string{"ID", "STATE", "FROM", "TO", "FILES", "BYTES", "JOB"}, list: "ferry transfer ls --state running"}
-	yesterday := time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location())
-	end, err := net.Transfers(ctx, &wire.Filter{Since: yesterday, Open: true}, 1<<20, func(p *transfer.Progress) error {
+	filter := filterOf(now)
+	end, err := net.Transfers(ctx, filter, 1<<20, func(p *transfer.Progress) error {
 		place(p, failed, parked, waiting, running)
 		return nil
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	if end.Complete.After(yesterday) {
+	if end.Complete.After(filter.Since) {
 		failed.heading += fmt.Sprintf(", complete since %s", output.Stamp(end.Complete))
 	}
 	agents, err := agentsOf(ctx, net)
 	if err != nil {
 		return nil, false, err
 	}
-	return append([]*section{failed, parked, waiting, running, agents}, monitors(ctx, net), managers(ctx, net, timeout)), end.Own, nil
+	all = []*section{failed, parked, waiting, running, agents, monitors(ctx, net), managers(ctx, net, timeout)}
+	return all, end.Own, context.Cause(ctx)
+}
+
+// filterOf returns the filter for the transfers on the screen: those that have not ended, and those that have failed since
+// yesterday and were not repeated.
+func filterOf(now time.Time) *wire.Filter {
+	f := &wire.Filter{States: []transfer.State{transfer.Failed, transfer.Partial}, Open: true, Since: time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location())}
+	for _, s := range transfer.States() {
+		if !s.Final() {
+			f.States = append(f.States, s)
+		}
+	}
+	return f
 }
 
 // place adds a transfer to its section.
@@ -148,7 +185,7 @@ func agentsOf(ctx context.Context, net *client.Client) (*section, error) {
 // monitors returns the section of the monitors with a problem. Agents that do not answer are in the section of agents.
 func monitors(ctx context.Context, net *client.Client) *section {
 	s := &section{heading: "monitors with a problem", columns: []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "PROBLEM"}, list: "ferry monitor ls", trouble: true}
-	_ = client.Definitions{Client: net}.EachAgent(ctx, "", func(at client.AtAgent) error {
+	err := client.Definitions{Client: net}.EachAgent(ctx, "", func(at client.AtAgent) error {
 		for ask := (monitor.ListAsked{}); ; {
 			page, err := client.Ask[monitor.Listed](ctx, at, monitor.AskList, ask)
 			if err != nil {
@@ -166,17 +203,24 @@ func monitors(ctx context.Context, net *client.Client) *section {
 			}
 		}
 	}, func(transfer.AgentName, error) {})
+	if err != nil {
+		s.unknown(err)
+	}
 	return s
 }
 
 // managers returns the section of the queue managers.
 func managers(ctx context.Context, net *client.Client, timeout time.Duration) *section {
-	s := &section{heading: "queue managers", columns: []string{"NAME", "STATE", "STORE", "BEHIND", "REASON"}, list: "ferry qm ls"}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	all, err := qmgr.Members(ctx, net.Conn)
+	return managersOf(qmgr.Members(ctx, net.Conn))
+}
+
+// managersOf returns the section of queue managers, or of the error of asking for them.
+func managersOf(all []streams.Member, err error) *section {
+	s := &section{heading: "queue managers", columns: []string{"NAME", "STATE", "STORE", "BEHIND", "REASON"}, list: "ferry qm ls"}
 	if err != nil {
-		s.add(nil, "-", "?", "-", "-", err.Error())
+		s.unknown(err)
 		return s
 	}
 	for _, m := range all {
@@ -198,9 +242,7 @@ func show(cmd *cobra.Command, asJSON bool, all []*section, own bool) error {
 	for _, s := range all {
 		if asJSON {
 			for _, o := range s.objects {
-				if o != nil {
-					output.JSON(cmd, o)
-				}
+				output.JSON(cmd, o)
 			}
 			continue
 		}

@@ -17,6 +17,7 @@ const (
 	TypeChecked      = "checked"
 	TypeChild        = "child"
 	TypeCreated      = "created"
+	TypeDeadLetter   = "dead_letter"
 	TypeImport       = "import"
 	TypeItem         = "item"
 	TypeJob          = "job"
@@ -29,6 +30,7 @@ const (
 	TypePut          = "put"
 	TypeQueue        = "queue"
 	TypeRemoved      = "removed"
+	TypeResent       = "resent" // a dead letter is in its queue again
 	TypeRevoked      = "revoked"
 	TypeRotated      = "rotated" // a network has a new root key
 	TypeSchedule     = "schedule"
@@ -40,6 +42,7 @@ const (
 	TypeToken        = "token"
 	TypeTransfer     = "transfer"
 	TypeTrigger      = "trigger"
+	TypeUnknown      = "unknown" // objects that could not be asked for
 )
 
 // Forms returns an example of each form, by its name in the schema. Objects that are their own form are among them.
@@ -56,9 +59,10 @@ func Forms() map[string]any {
 		"import":  ImportLine{},
 		"monitor": MonitorShown{}, "monitor_changed": MonitorLine{}, "monitor_trigger": TriggerLine{},
 		"channel": channel.ChannelState{}, "queue_manager": streams.Member{}, "queue_manager_removed": MemberLine{},
-		"queue": QueueLine{}, "queue_message": QueueMessageLine{},
+		"queue": QueueLine{}, "queue_message": QueueMessageLine{}, "dead_letter": DeadLetterLine{},
 		"schedule": ScheduleLine{},
 		"template": TemplateLine{}, "template_show": TemplateShown{},
 		"transfer": TransferLine{}, "transfer_show": ShownLine{},
+		"unknown": UnknownLine{},
 	}
 }

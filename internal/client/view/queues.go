@@ -56,3 +56,14 @@ func MessageOf(queue transfer.QueueName, ans *wire.QueueAnswer) QueueMessageLine
 	m := ans.Message
 	return QueueMessageLine{TypeMessage, queue, m.Number, m.Writer, m.Group, m.Header, ans.Data}
 }
+
+// A DeadLetterLine is a message that can never be delivered, in a list, or after it was sent again or removed.
+type DeadLetterLine struct {
+	MessageType string `json:"message_type"` // dead_letter, resent, removed
+	wire.DeadLetter
+}
+
+// DeadLetterOf returns the form of a dead letter. Its type is TypeDeadLetter, TypeResent or TypeRemoved.
+func DeadLetterOf(messageType string, d *wire.DeadLetter) DeadLetterLine {
+	return DeadLetterLine{messageType, *d}
+}

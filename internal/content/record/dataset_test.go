@@ -225,12 +225,21 @@ func TestWithoutAllocation(t *testing.T) {
 		"RECFM(F,B);LRECL(80);SPACE(500,100);CYL":             {"RECFM(F,B);LRECL(80)", []string{"SPACE", "CYL"}},
 		"space(1,(2,3)),trk,RECFM(VB),LRECL(255)":             {"RECFM(VB),LRECL(255)", []string{"SPACE", "TRK"}},
 		"//'HLQ.SPACE(CYL)',RECFM(FB), TRK ,LRECL(80),DIR(5)": {"//'HLQ.SPACE(CYL)',RECFM(FB),LRECL(80)", []string{"TRK", "DIR"}},
-		"HLQ.CYL;CYL": {"HLQ.CYL", []string{"CYL"}},
-		"":            {"", nil},
-		"SPACE(":      {"", []string{"SPACE"}},
+		"HLQ.CYL;CYL":           {"HLQ.CYL", []string{"CYL"}},
+		"HLQ.X,TRK,CYL,TRK,CYL": {"HLQ.X", []string{"TRK", "CYL"}},
+		"":                      {"", nil},
+		"SPACE(":                {"", []string{"SPACE"}},
 	} {
 		if rest, names := WithoutAllocation(text); rest != want.rest || !slices.Equal(names, want.names) {
 			t.Errorf("%q is %q without %q", text, rest, names)
 		}
+	}
+}
+
+// The work for a text grows with its length, and not with the square of it.
+func TestWithoutAllocationOfALongText(t *testing.T) {
+	text := "X" + strings.Repeat(",A", 5000)
+	if n := testing.AllocsPerRun(1, func() { WithoutAllocation(text) }); n > 100 {
+		t.Errorf("%.0f texts are made", n)
 	}
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,9 +15,10 @@ const maxAttributes = 256
 const allocation = " ALCUNIT AVGREC BLOCK CYL CYLINDERS DATACLAS DIR DSNTYPE DSORG EXPDT LABEL LIKE MAXVOL MGMTCLAS PRIMARY RELEASE RETPD SECONDARY SPACE STORCLAS TRACKS TRK UNIT VOL "
 
 // WithoutAllocation returns the text of a data set, or of attributes, without the attributes for the place on its disks,
-// and the names of these. Some have no value: CYL, TRK.
+// and the names of these, each once. Some have no value: CYL, TRK.
 func WithoutAllocation(s string) (rest string, names []string) {
 	depth, quoted, from := 0, false, 0
+	var kept strings.Builder
 	for n := 0; n <= len(s); n++ {
 		if n < len(s) {
 			switch c := s[n]; {
@@ -37,13 +39,15 @@ func WithoutAllocation(s string) (rest string, names []string) {
 		}
 		word, _, _ := strings.Cut(strings.Trim(s[from:n], ",; \t"), "(")
 		if word = strings.ToUpper(strings.TrimSpace(word)); word != "" && strings.Contains(allocation, " "+word+" ") {
-			names = append(names, word)
+			if !slices.Contains(names, word) {
+				names = append(names, word)
+			}
 		} else {
-			rest += s[from:n]
+			kept.WriteString(s[from:n])
 		}
 		from = n
 	}
-	return strings.TrimLeft(rest, ",;"), names
+	return strings.TrimLeft(kept.String(), ",;"), names
 }
 
 // ParseAttributes parses RECFM(FB),LRECL(80),BLKSIZE(0). Order and case do not matter. Commas, semicolons or blanks

@@ -61,7 +61,7 @@ func (p *Picture) Sums(q Query) (sums wire.Sums) {
 		}
 		last = e.ID
 		switch {
-		case q.Whose != "" && !Of(&e.Progress, q.Whose) || !passes(q.Filter, e):
+		case q.Whose != "" && !Of(&e.Progress, q.Whose) || !p.passes(q.Filter, e):
 		case p.matches(q.Filter, e):
 			sums.Add(&e.Progress)
 		default:
@@ -90,9 +90,9 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// matches reports whether a filter lets a transfer through.
+// matches reports whether a filter lets a transfer through, as users see it.
 func (p *Picture) matches(f *wire.Filter, e *entry) bool {
-	passed := passes(f, e)
+	passed := p.passes(f, e)
 	if !passed || f == nil || !f.Open {
 		return passed
 	}
@@ -101,7 +101,7 @@ func (p *Picture) matches(f *wire.Filter, e *entry) bool {
 }
 
 // passes is matches without the field Open of a filter.
-func passes(f *wire.Filter, e *entry) bool {
+func (p *Picture) passes(f *wire.Filter, e *entry) bool {
 	if f == nil {
 		return true
 	}
@@ -121,8 +121,7 @@ func passes(f *wire.Filter, e *entry) bool {
 	}
 
 	switch {
-	case len(f.States) > 0 && !slices.Contains(f.States, e.State),
-		f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
+	case f.Agent != "" && e.Source != f.Agent && e.Destination != f.Agent,
 		f.From != "" && e.Source != f.From, f.To != "" && e.Destination != f.To,
 		f.Job != "" && !audit.Like(f.Job, e.Job),
 		f.Failed && e.State != transfer.Failed && e.FilesFailed == 0,
@@ -130,5 +129,5 @@ func passes(f *wire.Filter, e *entry) bool {
 		!f.Until.IsZero() && !began.Before(f.Until):
 		return false
 	}
-	return true
+	return len(f.States) == 0 || slices.Contains(f.States, p.shown(e).State)
 }

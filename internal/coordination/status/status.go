@@ -65,6 +65,7 @@ type entry struct {
 
 	related transfer.Related // without RetriedAs
 	rate    rate
+	refused bool // made of a refusal alone: the ID may be of another principal's transfer
 
 	confirmed string // the run of its source that has answered for it
 	listed    int    // how often Unconfirmed has listed it
@@ -120,7 +121,7 @@ func (p *Picture) Remove(name transfer.AgentName, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.agents, name)
-	if len(p.removed) < MaxAgents {
+	if _, before := p.removed[name]; before || len(p.removed) < MaxAgents {
 		p.removed[name] = at
 	}
 }
@@ -164,7 +165,11 @@ func (p *Picture) Known(name transfer.AgentName) wire.Known {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := 2*wire.BeatEvery - p.clock.Now().Sub(p.since)
-	return wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0), Removed: p.removed[name]}
+	k := wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0), Removed: p.removed[name]}
+	if k.Known {
+		k.Manager = p.agents[name].beat.Manager
+	}
+	return k
 }
 
 // Agents lists the agents by name. Their state follows from the age of the last message.
@@ -199,7 +204,7 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	if e == nil {
 		e = p.add(g)
 	}
-	e.Progress, e.said = *g, false
+	e.Progress, e.said, e.refused = *g, false, false
 	e.rate.take(g, p.clock.Now())
 	p.confirm(e)
 	p.weigh(e)
@@ -394,11 +399,11 @@ func (p *Picture) Record(r *audit.Record) bool {
 	}
 
 	if e.said && e.State == transfer.Failed {
-		e.State, e.Code, e.Reason = transfer.Queued, 0, nil // the agent's report replaces that of the submitter
+		e.State, e.Code, e.Reason, e.Ended = transfer.Queued, 0, nil, time.Time{} // the agent's report replaces that of the submitter
 	}
 	e.said = false
-	if e.Principal == "" && (r.Event == audit.Submitted || r.Event == audit.Accepted) {
-		e.Principal = r.Principal
+	if r.Event == audit.Submitted || r.Event == audit.Accepted {
+		e.belongs(r)
 	}
 	if s := p.agents[r.Agent]; s != nil && s.beat.Incarnation == r.Incarnation && !r.Time.Before(s.beat.Started) {
 		p.confirm(e)
@@ -409,16 +414,32 @@ func (p *Picture) Record(r *audit.Record) bool {
 	return true
 }
 
-// refused takes the record of a request that its agent has refused. A transfer that the agent has accepted stays as it is.
+// belongs takes the principal of a request that the agent has taken. The request replaces one of the same ID that was
+// refused before.
+func (e *entry) belongs(r *audit.Record) {
+	if e.refused {
+		e.refused, e.Principal, e.Originator, e.Destination, e.Job = false, "", "", r.Destination, r.Job
+		if r.Originator != nil {
+			e.Originator = r.Originator.String()
+		}
+	}
+	if e.Principal == "" {
+		e.Principal = r.Principal
+	}
+}
+
+// refused takes the record of a request that its agent has refused. A transfer that the agent has accepted stays as it
+// is, and so does another principal's.
 func (p *Picture) refused(r *audit.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{r.Transfer, r.Agent}]
-	if e != nil && !e.said {
+	if e != nil && (!e.said || e.Principal != r.Principal) {
 		return
 	}
 	if e == nil {
 		e = p.add(&transfer.Progress{ID: r.Transfer, Source: r.Agent, Destination: r.Destination, Job: r.Job, Principal: r.Principal, Submitted: r.Transfer.Time()})
+		e.refused = true
 		if r.Originator != nil {
 			e.Originator = r.Originator.String()
 		}
@@ -558,7 +579,8 @@ func (p *Picture) shown(e *entry) transfer.Progress {
 			WithHint("it goes on when the agent is there")
 		return c
 	}
-	if since, silent := p.silent(g.Destination); silent && (c.Reason == nil || c.State != transfer.Waiting) && c.State != transfer.Settling {
+	talks := c.State == transfer.Negotiating || c.State == transfer.Running || c.State == transfer.Waiting && c.Reason == nil
+	if since, silent := p.silent(g.Destination); silent && talks {
 		c.State = transfer.Waiting
 		c.Reason = transfer.Errorf(transfer.KindUnreachable, "it waits for agent %s, which has not been heard of since %s", g.Destination, since).
 			WithHint("it goes on when the agent is there")

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -196,16 +197,39 @@ func TestNoticesOfDataSets(t *testing.T) {
 	}
 }
 
+// -D defines a property in one argument or in two, and any command takes -? as -h.
+func TestDefinitions(t *testing.T) {
+	c, err := read(t, "fteAnt -f build.xml -Da=1 -D b=x=y -D c= all more -Dd=2")
+	if want := map[string]string{"a": "1", "b": "x=y", "c": "", "d": "2"}; err != nil || !maps.Equal(c.Defined, want) || strings.Join(c.Args, " ") != "all more" || c.Get("f") != "build.xml" {
+		t.Errorf("%+v: %v", c, err)
+	}
+	for line, want := range map[string]string{"fteAnt -f b -Da": `-D "a" is malformed`, "fteAnt -D": "the option -D has no value", "fteAnt -D =x": `-D "=x" is malformed`, "fteListAgents -Da=1": "the option -Da=1 is unknown"} {
+		if _, err := read(t, line); transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if c, err := read(t, "fteStopAgent -?"); err != nil || !c.Has("h") {
+		t.Errorf("-?: %v", err)
+	}
+}
+
 // Commands that need nothing take any arguments. Each has a sentence, and the options of traces are reported.
 func TestNeedlessCommands(t *testing.T) {
 	for _, name := range strings.Fields("fteSetupCoordination fteSetupCommands fteDeleteAgent fteCleanAgent fteObfuscate fteModifyAgent fteCreateLogger fteStartLogger fteStopLogger fteShowLoggerDetails " +
-		"fteRAS fteSetAgentTraceLevel fteSetAgentLogLevel fteMigrateAgent fteChangeDefaultConfigurationOptions fteBatch") {
+		"fteRAS fteSetAgentTraceLevel fteSetAgentLogLevel fteMigrateAgent fteChangeDefaultConfigurationOptions fteBatch " +
+		"fteDefine fteDelete fteCreateEnvironment fteBundleConfiguration fteDeleteLogger fteModifyLogger fteSetLoggerTraceLevel fteSetProductId") {
 		c, err := read(t, name+" -all AGENT -f -x y -x z")
 		if err != nil || c.Needless == "" || c.Lacks() != nil || strings.HasSuffix(c.Needless, ".") {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 		if c, err := read(t, name+" -h"); err != nil || !c.Has("h") {
 			t.Errorf("%s -h: %v", name, err)
+		}
+	}
+	for _, name := range []string{"fteCreateBridgeAgent", "fteCreateCDAgent"} {
+		c, err := read(t, name+" -agentName A -bt FTP")
+		if lacks := c.Lacks(); err != nil || transfer.KindOf(lacks) != transfer.KindNotBuilt || !strings.Contains(lacks.Error(), name+" is not built: Ferry has no bridges") {
+			t.Errorf("%s: %v, %v", name, err, c.Lacks())
 		}
 	}
 	c, err := read(t, "fteListAgents -trace all -tracePath /tmp -credentialsFile c.xml")
@@ -337,7 +361,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		}
 		for _, c := range regexp.MustCompile("`(fte[A-Za-z]+)`").FindAllStringSubmatch(cells[1], -1) {
 			documented[c[1]] = true
-			for _, o := range regexp.MustCompile("`-([A-Za-z]+)[^`]*`").FindAllStringSubmatch(cells[2], -1) {
+			for _, o := range regexp.MustCompile("`-([A-Za-z-]+)[^`]*`").FindAllStringSubmatch(cells[2], -1) {
 				documented[c[1]+" -"+o[1]] = true
 			}
 		}

@@ -31,6 +31,8 @@ const (
 	Needless    Message = "FERRY0023I: %s has nothing to do here: %s."
 	Runs        Message = "FERRY0024I: Agent %s runs already."
 	Credentials Message = "FERRY0025I: Identities of the network take the place of a credentials file."
+	CallEnded   Message = "FERRY0026I: The call %s has ended as %s. The exit code of its program is %d."
+	CallFailed  Message = "FERRY0027E: The call %s has ended as %s. Reason: %s"
 	None        Message = "FERRY0022W: Nothing is called %s."
 	Pinging     Message = "FERRY0015I: Asking agent %s whether it is there."
 )

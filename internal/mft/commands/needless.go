@@ -18,9 +18,25 @@ func needless() (all []Command) {
 		{"fteSetAgentTraceLevel", "an agent has no trace that is switched: start it with --log-level debug"},
 		{"fteSetAgentLogLevel", "the level of an agent's log is --log-level when it starts, and monitors and transfers are in the audit log at any level"},
 		{"fteMigrateAgent", "there is nothing to migrate between versions of Ferry: `ferry import` takes a configuration of MQ MFT"},
+		{"fteDefine", "queues of an agent need no definition: its queue manager makes them when the agent starts"},
+		{"fteDelete", "queues of an agent need no definition, and `ferry agent rm NAME` has the network forget an agent"},
+		{"fteCreateEnvironment", "no environment is needed: FERRY_NETWORK or the settings file names the network"},
+		{"fteBundleConfiguration", "an agent is one program and a settings file, which are copied as they are"},
+		{"fteDeleteLogger", "the coordination service keeps the audit log without a logger: `ferry audit` shows and exports it"},
+		{"fteModifyLogger", "the coordination service keeps the audit log without a logger: `ferry audit` shows and exports it"},
+		{"fteSetLoggerTraceLevel", "the coordination service keeps the audit log without a logger: `ferry audit` shows and exports it"},
+		{"fteSetProductId", "Ferry has one product, and no usage that is measured by it"},
 		{"fteBatch", "commands of Ferry begin at once, and need no process that runs several of them"},
 	} {
 		all = append(all, Command{Name: c.name, Needless: c.why, most: -1})
+	}
+	return all
+}
+
+// missing returns the commands that Ferry does not have, each with the reason.
+func missing() (all []Command) {
+	for _, name := range []string{"fteCreateBridgeAgent", "fteCreateCDAgent"} {
+		all = append(all, Command{Name: name, Missing: "Ferry has no bridges: an agent reads and writes files of its own host", most: -1})
 	}
 	return all
 }

@@ -18,6 +18,7 @@ const (
 	value       // the next argument
 	number      // the next argument, if it is a number
 	truth       // the next argument, if it is yes or no
+	define      // NAME=VALUE, in the same argument or in the next one; it may be repeated
 )
 
 // An Option is an option of a command.
@@ -39,6 +40,9 @@ type Command struct {
 
 	// Needless is the reason why Ferry needs nothing of the command, as a sentence. Then it takes any arguments.
 	Needless string
+
+	// Missing is the reason why Ferry does not have the command, as a sentence. It fails with any arguments.
+	Missing string
 }
 
 func flags(names ...string) (all []Option) {
@@ -90,7 +94,7 @@ func Commands() []Command {
 		"df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "sqwt", "sqdb", "sqdt", "sqdp", "rt"),
 		[]Option{{Name: "md", kind: value, many: true}, {Name: "tl", kind: truth}}, flags("dtr", "qi", "r", "sq", "sqgi", "skeep"), late(value, "srdb", "srdp"))
 	ofMonitor := join(common(), values("ma", "mn"), idle("mm"))
-	return append(needless(), []Command{
+	return slices.Concat(needless(), missing(), []Command{
 		{Name: "fteCreateTransfer", most: -1, args: "source", Options: join(common(), waits, values("gt"), sends)},
 		{Name: "fteCancelTransfer", least: 1, most: 1, args: "transfer ID", Options: join(common(), idle("m"), values("a"))},
 		{Name: "fteListAgents", most: 1, args: "pattern", Options: common()},
@@ -111,7 +115,9 @@ func Commands() []Command {
 		{Name: "fteDeleteTemplates", least: 1, most: -1, args: "template", Options: common()},
 		{Name: "fteListScheduledTransfers", most: 1, args: "pattern", Options: common()},
 		{Name: "fteDeleteScheduledTransfer", least: 1, most: 1, args: "schedule", Options: join(common(), values("agentName"), idle("m"))},
-	}...)
+		{Name: "fteAnt", most: -1, args: "target", Options: join(common(), values("f", "file", "buildfile", "propertyfile"), []Option{{Name: "D", kind: define, many: true}},
+			flags("d", "debug", "verbose", "q", "quiet", "k", "keep-going", "version"))},
+	})
 }
 
 // Find returns the command with the name of a program, in any directory.
@@ -128,26 +134,35 @@ func Find(program string) (*Command, bool) {
 // A Call is a parsed command line.
 type Call struct {
 	*Command
-	values map[string]string
-	Args   []string
+	values  map[string]string
+	Args    []string
+	Defined map[string]string // of -D
 }
 
 // Read parses the arguments of a command. Its errors are of KindUsage.
 func (c *Command) Read(args []string) (*Call, error) {
-	call := &Call{Command: c, values: map[string]string{}}
-	if c.Needless != "" {
+	call := &Call{Command: c, values: map[string]string{}, Defined: map[string]string{}}
+	if c.Needless != "" || c.Missing != "" {
 		if slices.Contains(args, "-h") {
 			call.values["h"] = ""
 		}
 		return call, nil
 	}
+	args = slices.Clone(args)
 	for n := 0; n < len(args); n++ {
 		a := args[n]
 		if len(a) < 2 || a[0] != '-' {
 			call.Args = append(call.Args, a)
 			continue
 		}
+		if a == "-?" {
+			a = "-h"
+		}
 		o := c.option(a[1:])
+		if d := c.option("D"); o == nil && d != nil && strings.HasPrefix(a, "-D") {
+			args[n], o = a[2:], d
+			n--
+		}
 		switch {
 		case o == nil:
 			return nil, call.usage("the option %s is unknown", a)
@@ -157,9 +172,17 @@ func (c *Command) Read(args []string) (*Call, error) {
 		before, again := call.values[o.Name]
 		call.values[o.Name] = ""
 		switch o.kind {
-		case value:
+		case value, define:
 			if n++; n == len(args) {
 				return nil, call.usage("the option %s has no value", a)
+			}
+			if o.kind == define {
+				name, text, is := strings.Cut(args[n], "=")
+				if !is || name == "" {
+					return nil, call.usage("-D %.100q is malformed; write it as -D NAME=VALUE", args[n])
+				}
+				call.Defined[name] = text
+				continue
 			}
 			call.values[o.Name] = args[n]
 			if again {
@@ -254,7 +277,7 @@ func why(option string) string {
 	case "credentialsFile":
 		return "your identity takes the place of passwords"
 	case "mmd":
-		return "Ferry has no exits"
+		return "the monitor exit gets the metadata of the task"
 	}
 	return "an agent says it of itself, in its settings"
 }
@@ -287,8 +310,11 @@ func CodeOf(code int) int {
 	return code
 }
 
-// Lacks returns an error of KindNotBuilt for an option that is not built yet, or nil.
+// Lacks returns an error of KindNotBuilt for a command or an option that is not built yet, or nil.
 func (c *Call) Lacks() error {
+	if c.Missing != "" {
+		return transfer.Errorf(transfer.KindNotBuilt, "%s is not built: %s", c.Name, c.Missing)
+	}
 	for _, o := range c.Options {
 		if o.late && c.Has(o.Name) {
 			return transfer.Errorf(transfer.KindNotBuilt, "-%s of %s is not built yet", o.Name, c.Name).WithHint("leave it out")
@@ -333,9 +359,11 @@ func (c *Command) Help() string {
 			b.WriteString(" [-" + o.Name + " [SECONDS]]")
 		case truth:
 			b.WriteString(" [-" + o.Name + " [yes|no]]")
+		case define:
+			b.WriteString(" [-" + o.Name + " NAME=VALUE]")
 		}
 	}
-	if c.Needless != "" {
+	if c.Needless != "" || c.Missing != "" {
 		b.WriteString(" [ANYTHING]")
 	}
 	if c.args != "" {

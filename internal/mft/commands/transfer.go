@@ -399,6 +399,13 @@ func (r *request) dest() (d mftxml.Dest) {
 	return d
 }
 
+// Dataset returns a data set as in a location, and the names of its attributes without effect.
+func Dataset(name, attributes string) (location string, without []string) {
+	_, of := record.WithoutAllocation(name)
+	_, more := record.WithoutAllocation(attributes)
+	return dataset(withoutAllocation(name), withoutAllocation(attributes)), append(of, more...)
+}
+
 // withoutAllocation returns a data set, or attributes of one, without those that Notices reports.
 func withoutAllocation(text string) string {
 	rest, _ := record.WithoutAllocation(text)

@@ -52,7 +52,7 @@ func TestDirectory(t *testing.T) {
 		"COORDQM/agents/ALPHA/agent.properties:16 maxSourceTransfers":             "taken: --max-source-transfers 12",
 		"COORDQM/agents/ALPHA/agent.properties:22 transferRecoveryTimeout":        "not taken: each request has its own",
 		"COORDQM/agents/ALPHA/agent.properties:23 enableQueueInputOutput":         "not needed: ",
-		"COORDQM/agents/ALPHA/agent.properties:24 sourceTransferStartExitClasses": "not taken: exits are not built",
+		"COORDQM/agents/ALPHA/agent.properties:24 sourceTransferStartExitClasses": "not taken: write it as a program in the directory of --programs, and name it with --exit source-start=PROGRAM",
 		"COORDQM/agents/ALPHA/agent.properties:25 traceSize":                      "not needed: ",
 		"COORDQM/agents/ALPHA/agent.properties:26 agentColour":                    "not taken: the property is unknown",
 		`COORDQM/agents/ALPHA/UserSandboxes.xml:4 sandbox user="payroll"`:         "taken: user:payroll reads the matches of 1 pattern",
@@ -65,7 +65,7 @@ func TestDirectory(t *testing.T) {
 		"COORDQM/agents/GAMMA/agent.properties:2 userSandboxes":                   "the agent is not made",
 		"COORDQM/agents/BRIDGE/agent.properties:2 agentType":                      `not taken: "BRIDGE" is a kind of agent that is not built; the agent is not made`,
 		"COORDQM/agents/BRIDGE/ProtocolBridgeCredentials.xml:0 ":                  "not taken: bridges are not built",
-		"COORDQM/agents/BRIDGE/exits:0 ":                                          "not taken: exits are not built",
+		"COORDQM/agents/BRIDGE/exits:0 ":                                          "not taken: write it as a program in the directory of --programs, and name it with --exit",
 		"COORDQM/agents/OPEN/agent.properties:0 root":                             "not taken: there is no sandbox and no transferRoot",
 		"COORDQM/loggers/LOG/logger.properties:0 ":                                "not taken: a logger",
 		"COORDQM/README:0 ": "not taken: it is no file that is known",
@@ -100,7 +100,7 @@ func TestDirectoriesThatAreOdd(t *testing.T) {
 	c, err := Read(fstest.MapFS{
 		"a/agent.properties": file("agentName=ALPHA\ntransferRoot=/a"), "b/agent.properties": file("agentName=alpha\ntransferRoot=/b"),
 		"bad/agent.properties": file("a=\\u1"), "x/UserSandboxes.xml": file("x"), "y/agent.properties": file("agentName=Y"), "y/UserSandboxes.xml": file("x"),
-		"z/agent.properties": file("agentName=GAMMA\nuserSandboxes=true"), "exits/keep/empty": {Mode: os.ModeDir}, "logs/output0.log": file("x"), deep: file("agentName=DEEP"),
+		"z/agent.properties": file("agentName=GAMMA\nuserSandboxes=true"), "exits/keep/empty": {Mode: os.ModeDir}, "logs/output0.log": file("x"), "qm.ini": file("TCP:\n SndBuffSize=32766"), deep: file("agentName=DEEP"),
 		"q/agent.properties": {Mode: os.ModeNamedPipe}, "MQMFTCredentials.xml": file("<secret/>"), "command.properties": file("a=\\u1"),
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ func TestDirectoriesThatAreOdd(t *testing.T) {
 		"not taken b/agent.properties: agent ALPHA is not made of it, for a/agent.properties is another agent of that name",
 		"not taken bad/agent.properties: line 1 of the properties: ", "not taken x/UserSandboxes.xml: there is no agent.properties beside it",
 		"not taken y/agent.properties: agent name \"Y\"", "not taken z/agent.properties: there is no UserSandboxes.xml beside it; the agent is not made",
-		"not needed logs: ", "not taken q/agent.properties: it cannot be read: it is no regular file", "not needed MQMFTCredentials.xml: ",
+		"not needed logs: ", "not taken qm.ini: it configures a queue manager of MQ; for the buffers of its TCP stanza see --tcp-send-buffer", "not taken q/agent.properties: it cannot be read: it is no regular file", "not needed MQMFTCredentials.xml: ",
 		"lies too deep", "not taken command.properties: line 1", "not needed y/UserSandboxes.xml: the agent has no userSandboxes=true",
 	} {
 		if !strings.Contains(all, want) {

@@ -114,6 +114,8 @@ func (c *configReader) file(name string) {
 		c.note(name, Needless, ofIdentities)
 	case strings.HasPrefix(base, "ProtocolBridge"), strings.HasPrefix(base, "ConnectDirect"):
 		c.note(name, Missed, "bridges are not built")
+	case base == "qm.ini":
+		c.note(name, Missed, "it configures a queue manager of MQ; for the buffers of its TCP stanza see --tcp-send-buffer and --tcp-receive-buffer, 64K or more")
 	case path.Ext(base) == ".mqsc":
 		c.note(name, Needless, "Ferry makes its queues itself")
 	case path.Ext(base) == ".xml":

@@ -55,7 +55,8 @@ const (
 	ofLine         = "Ferry finds it out from the line"
 	ofHeartbeats   = "heartbeats and live figures need no setting"
 	ofLog          = "the log goes to stderr (--log-level, --log-format), and the audit log has the operations"
-	ofExits        = "exits are not built"
+	ofExits        = "write it as a program in the directory of --programs, and name it with --exit"
+	ofOtherExits   = "I/O exits and credential exits are not built"
 	ofQueues       = "queues are always there: rules permit reading and writing /queue:NAME"
 	ofStandby      = "the lock of the ledger decides which instance is active"
 	ofService      = "the host's service manager starts the process again"
@@ -130,10 +131,12 @@ func agentKeys() map[string]key {
 			all[name] = needless(why)
 		}
 	}
-	for name := range strings.FieldsSeq("sourceTransferStartExitClasses sourceTransferEndExitClasses destinationTransferStartExitClasses destinationTransferEndExitClasses " +
-		"monitorExitClasses IOExitClasses protocolBridgeCredentialExitClasses exitClassPath exitNativeLibraryPath") {
-		all[name] = missed("", ofExits)
+	for name, point := range map[string]string{"sourceTransferStartExitClasses": "source-start", "sourceTransferEndExitClasses": "source-end",
+		"destinationTransferStartExitClasses": "destination-start", "destinationTransferEndExitClasses": "destination-end", "monitorExitClasses": "monitor"} {
+		all[name] = missed("", ofExits+" "+point+"=PROGRAM")
 	}
+	all["exitClassPath"], all["exitNativeLibraryPath"] = missed("", ofExits), missed("", ofExits)
+	all["IOExitClasses"], all["protocolBridgeCredentialExitClasses"] = missed("", ofOtherExits), missed("", ofOtherExits)
 	return all
 }
 

@@ -29,7 +29,7 @@ func TestCall(t *testing.T) {
 	if got := body.(*managedcall.Put); string(wire.Marshal(got)) != string(wire.Marshal(want)) {
 		t.Errorf("it asks for %s", wire.Marshal(got))
 	}
-	for was, is := range map[string]string{`type="executable"`: `type="antscript"`, `name="load.sh"`: `name="/bin/../sh"`, `retryCount="2"`: `retryCount="2000"`} {
+	for was, is := range map[string]string{`type="executable"`: `type="jcl"`, `name="load.sh"`: `name="/bin/../sh"`, `retryCount="2"`: `retryCount="2000"`} {
 		d, err := mftxml.Parse([]byte(strings.Replace(doc, was, is, 1)))
 		if err == nil {
 			_, err = Call(d, id)

@@ -9,6 +9,7 @@ import (
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // Bounds of one document of a record, so that each can be published.
@@ -89,7 +90,9 @@ func itemLogs(r *audit.Record, l mftxml.Log) (all []mftxml.Log) {
 		if o.Type == transfer.ItemBad {
 			it.Source, it.Dest = cmp.Or(o.Reads(), o.Path), ""
 		}
-		if a, err := disk.ParseVersion(o.Version); err == nil { // of a file of this format
+		if o.Mtime != 0 {
+			it.Modified = time.Unix(0, o.Mtime)
+		} else if a, err := disk.ParseVersion(o.Version); err == nil { // of a file of this format, deleted after the transfer
 			it.Modified = time.Unix(0, a.Mtime)
 		}
 		it.Method, it.Checksum, _ = strings.Cut(o.Digest, ":")
@@ -106,6 +109,9 @@ func itemLogs(r *audit.Record, l mftxml.Log) (all []mftxml.Log) {
 	}
 	return all
 }
+
+// codeMonitorExit is the result code of a trigger that the monitor exit has cancelled.
+const codeMonitorExit = 107
 
 // Kept returns the document that MQ MFT would publish for a record outside the log of a transfer. about is the
 // document's subject: the ID of a call, or the name of a monitor or a schedule. For other records it returns "" and
@@ -127,6 +133,9 @@ func Kept(r *audit.Record) (about string, text []byte) {
 		return r.Transfer.String(), c.XML()
 	case k != nil && (k.Kind == audit.KeptMonitor || k.Kind == audit.KeptSchedule):
 		l.Monitor, l.Name, l.Action = k.Kind == audit.KeptMonitor, k.Name, k.Done
+		if l.Monitor && l.Code == transfer.CodeExit {
+			l.Code = codeMonitorExit
+		}
 	case r.Event == audit.Submitted && r.Role == audit.RoleSource && r.Meta[audit.MonitorMeta] != "" && (r.Request == nil || r.Request.Parent.IsZero()):
 		l.Monitor, l.Name, l.Action, l.Transfer, l.Destination = true, r.Meta[audit.MonitorMeta], mftxml.MonitorTriggered, r.Transfer, ""
 	default:
@@ -136,4 +145,36 @@ func Kept(r *audit.Record) (about string, text []byte) {
 		return audit.KeptMonitor + "-" + transfer.Token(l.Name), l.XML()
 	}
 	return audit.KeptSchedule + "-" + transfer.Token(l.Name), l.XML()
+}
+
+// Topic returns the topic under which MQ MFT publishes a document of a subject: transactions, monitors, schedules,
+// progress and agents have topics of their own. It returns "" for other subjects.
+func Topic(subject string) string {
+	const root = "SYSTEM.FTE/"
+	parts := strings.Split(subject, ".")
+	if len(parts) != 5 || parts[0] != "ferry" || parts[2] != "xml" {
+		return ""
+	}
+	agent, err := wire.AgentOf(parts[3])
+	if err != nil {
+		return ""
+	}
+	about := parts[4]
+	if id, err := transfer.ParseID(about); err == nil {
+		about = mftxml.FormatID(id)
+	}
+	name, schedule := strings.CutPrefix(about, audit.KeptSchedule+"-")
+	switch {
+	case parts[1] == "status" && about == "agent":
+		return root + "Agents/" + string(agent)
+	case parts[1] == "status":
+		return root + "Transfers/" + string(agent) + "/" + about
+	case parts[1] != "log":
+		return ""
+	case strings.HasPrefix(about, audit.KeptMonitor+"-"):
+		return root + "Log/" + string(agent) + "/Monitors"
+	case schedule:
+		return root + "Log/" + string(agent) + "/" + name
+	}
+	return root + "Log/" + string(agent) + "/" + about
 }

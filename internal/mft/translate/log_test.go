@@ -12,6 +12,7 @@ import (
 	"ferry/internal/audit"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // elements returns the elements of a document, each with its attributes and its text.
@@ -124,6 +125,7 @@ func TestWhatIsKeptInXML(t *testing.T) {
 	}{
 		{ofTransfer(audit.Changed, kept(audit.KeptMonitor, "A.B", "create")), "monitor-A%2EB", []string{"monitorLog version=6.00 monitorName=A.B", "action time=2026-03-02T12:00:00.005Z: create", "monitorAgent agent=ALPHA",
 			"status resultCode=0", "supplement: it is so", "jobDetails", "name: nightly"}},
+		{ofTransfer(audit.Warning, func(r *audit.Record) { kept(audit.KeptMonitor, "A", audit.MonitorFailed)(r); r.Code = 21 }), "monitor-A", []string{"action time=2026-03-02T12:00:00.005Z: triggerFail", "status resultCode=107"}},
 		{ofTransfer(audit.Changed, kept(audit.KeptSchedule, "daily", "submit")), "schedule-DAILY", []string{"schedulelog version=6.00 ID=daily", "action time=2026-03-02T12:00:00.005Z: submit", "sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "job", "name: nightly"}},
 		{ofTransfer(audit.Submitted, func(r *audit.Record) { r.Meta = map[string]string{audit.MonitorMeta: "M"} }), "monitor-M", []string{"action time=2026-03-02T12:00:00.005Z: triggerSatisfied"}},
 		{ofTransfer(audit.Ran, ran), "", []string{"action time=2026-03-02T12:00:00.005Z: completed", "agent agent=ALPHA", "status resultCode=40", "command name=load.sh type=executable", "argument: a <b>", "argument: c%0A",
@@ -187,5 +189,23 @@ func TestManyItemsInXML(t *testing.T) {
 	}
 	if items != 1300 || len(all) < 4 {
 		t.Errorf("%d items in %d documents", items, len(all))
+	}
+}
+
+// Documents have the topics of MQ MFT.
+func TestTopics(t *testing.T) {
+	id := transfer.NewID(time.Unix(1_700_000_000, 0))
+	for subject, want := range map[string]string{
+		wire.LogSubject("A.B", id):                    "SYSTEM.FTE/Log/A.B/" + mftxml.FormatID(id),
+		wire.KeptSubject("ALPHA", "monitor-IN"):       "SYSTEM.FTE/Log/ALPHA/Monitors",
+		wire.KeptSubject("ALPHA", "schedule-NIGHTLY"): "SYSTEM.FTE/Log/ALPHA/NIGHTLY",
+		wire.StatusSubject("ALPHA", id):               "SYSTEM.FTE/Transfers/ALPHA/" + mftxml.FormatID(id),
+		wire.StateSubject("ALPHA"):                    "SYSTEM.FTE/Agents/ALPHA",
+		"ferry.log.xml.ALPHA":                         "",
+		"ferry.other.xml.ALPHA.x":                     "",
+	} {
+		if got := Topic(subject); got != want {
+			t.Errorf("the topic of %s is %q, not %q", subject, got, want)
+		}
 	}
 }

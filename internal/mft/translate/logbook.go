@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"container/list"
 	"maps"
 	"sync"
 	"time"
@@ -20,11 +21,20 @@ const maxRemembered = 10_000
 type Logbook struct {
 	mu        sync.Mutex
 	agents    map[transfer.AgentName]wire.Beat
-	transfers map[transfer.ID]*remembered
+	transfers map[key]*remembered
+	order     *list.List // of the values of transfers, by the time of the last record
+}
+
+// A key names a transfer of a source. The records of another agent about an ID do not change its facts.
+type key struct {
+	id     transfer.ID
+	source transfer.AgentName
 }
 
 // A remembered transfer has the facts of a transfer so far.
 type remembered struct {
+	key
+	at      *list.Element // in Logbook.order
 	started time.Time
 	meta    map[string]string
 	request *audit.RequestFacts
@@ -35,7 +45,7 @@ type remembered struct {
 
 // NewLogbook makes a Logbook that remembers nothing.
 func NewLogbook() *Logbook {
-	return &Logbook{agents: map[transfer.AgentName]wire.Beat{}, transfers: map[transfer.ID]*remembered{}}
+	return &Logbook{agents: map[transfer.AgentName]wire.Beat{}, transfers: map[key]*remembered{}, order: list.New()}
 }
 
 // Beat takes the heartbeat of an agent.
@@ -45,11 +55,22 @@ func (b *Logbook) Beat(of *wire.Beat) {
 	b.agents[of.Agent] = *of
 }
 
+// Keep drops the facts of all agents but these.
+func (b *Logbook) Keep(agents []wire.AgentStatus) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	kept := make(map[transfer.AgentName]bool, len(agents))
+	for n := range agents {
+		kept[agents[n].Agent] = true
+	}
+	maps.DeleteFunc(b.agents, func(name transfer.AgentName, _ wire.Beat) bool { return !kept[name] })
+}
+
 // Progress takes live figures of a transfer, and returns its DEST; zero: not known.
 func (b *Logbook) Progress(p *transfer.Progress) transfer.Location {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := b.transfers[p.ID]
+	m := b.transfers[key{p.ID, p.Source}]
 	if m == nil {
 		return transfer.Location{}
 	}
@@ -67,13 +88,7 @@ func (b *Logbook) Logs(r *audit.Record) []mftxml.Log {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := b.transfers[r.Transfer]
-	if m == nil {
-		m = &remembered{}
-		if len(b.transfers) < maxRemembered && !r.State.Final() {
-			b.transfers[r.Transfer] = m
-		}
-	}
+	m := b.remember(r)
 	m.request = cmp.Or(r.Request, m.request)
 	if r.Meta != nil {
 		m.meta = r.Meta
@@ -85,10 +100,35 @@ func (b *Logbook) Logs(r *audit.Record) []mftxml.Log {
 	for n := range all {
 		b.complete(&all[n], m)
 	}
-	if r.State.Final() {
-		delete(b.transfers, r.Transfer)
+	if r.State.Final() && m.at != nil {
+		b.forget(m)
 	}
 	return all
+}
+
+// remember returns the facts of a record's transfer. A new transfer takes the place of the one without a record for the
+// longest time: the end of that one may never be on record.
+func (b *Logbook) remember(r *audit.Record) *remembered {
+	k := key{r.Transfer, r.Source}
+	m := b.transfers[k]
+	switch {
+	case m != nil:
+		b.order.MoveToBack(m.at)
+		return m
+	case r.State.Final():
+		return &remembered{key: k}
+	case len(b.transfers) == maxRemembered:
+		b.forget(b.order.Front().Value.(*remembered))
+	}
+	m = &remembered{key: k}
+	m.at = b.order.PushBack(m)
+	b.transfers[k] = m
+	return m
+}
+
+func (b *Logbook) forget(m *remembered) {
+	b.order.Remove(m.at)
+	delete(b.transfers, m.key)
 }
 
 // complete adds the facts of a transfer to a document.

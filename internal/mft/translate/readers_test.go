@@ -2,7 +2,6 @@ package translate
 
 import (
 	"encoding/xml"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -113,6 +112,11 @@ func inStructure(t *testing.T, doc []byte, path string) string {
 			Modified string `xml:"last-modified,attr"`
 			Path     string `xml:",chardata"`
 		} `xml:"file"`
+		Queue struct {
+			Messages string `xml:"messageCount,attr"`
+			Group    string `xml:"groupId,attr"`
+			Name     string `xml:",chardata"`
+		} `xml:"queue"`
 		Checksum struct {
 			Method string `xml:"method,attr"`
 			Value  string `xml:",chardata"`
@@ -124,6 +128,7 @@ func inStructure(t *testing.T, doc []byte, path string) string {
 		System struct {
 			Architecture string `xml:"architecture,attr"`
 			Name         string `xml:"name,attr"`
+			Version      string `xml:"version,attr"`
 		} `xml:"systemInfo"`
 	}
 	type status struct {
@@ -131,19 +136,29 @@ func inStructure(t *testing.T, doc []byte, path string) string {
 		Supplement string `xml:"supplement"`
 	}
 	var x struct {
-		Schema string `xml:"http://www.w3.org/2001/XMLSchema-instance noNamespaceSchemaLocation,attr"`
-		Source agent  `xml:"sourceAgent"`
-		Dest   agent  `xml:"destinationAgent"`
-		User   string `xml:"originator>userID"`
-		Host   string `xml:"originator>hostName"`
-		Mqmd   string `xml:"originator>mqmdUserID"`
-		Status status `xml:"status"`
-		Job    string `xml:"job>name"`
-		Action string `xml:"action"`
-		Set    struct {
+		ID      string `xml:"ID,attr"`
+		Version string `xml:"version,attr"`
+		Role    string `xml:"agentRole,attr"`
+		Schema  string `xml:"http://www.w3.org/2001/XMLSchema-instance noNamespaceSchemaLocation,attr"`
+		Source  agent  `xml:"sourceAgent"`
+		Dest    agent  `xml:"destinationAgent"`
+		User    string `xml:"originator>userID"`
+		Host    string `xml:"originator>hostName"`
+		Mqmd    string `xml:"originator>mqmdUserID"`
+		Status  status `xml:"status"`
+		Job     string `xml:"job>name"`
+		Action  struct {
+			Time string `xml:"time,attr"`
+			Word string `xml:",chardata"`
+		} `xml:"action"`
+		Set struct {
 			Start string `xml:"startTime,attr"`
 			Total string `xml:"total,attr"`
 			Bytes string `xml:"bytesSent,attr"`
+			Meta  []struct {
+				Key  string `xml:"key,attr"`
+				Text string `xml:",chardata"`
+			} `xml:"metaDataSet>metaData"`
 			Items []struct {
 				Mode   string `xml:"mode,attr"`
 				Source end    `xml:"source"`
@@ -153,19 +168,28 @@ func inStructure(t *testing.T, doc []byte, path string) string {
 		} `xml:"transferSet"`
 		Began   string `xml:"statistics>actualStartTime"`
 		Retries string `xml:"statistics>retryCount"`
+		Failed  string `xml:"statistics>numFileFailures"`
+		Warned  string `xml:"statistics>numFileWarnings"`
 	}
 	if err := xml.Unmarshal(doc, &x); err != nil {
 		t.Fatal(err)
 	}
-	values := map[string]string{"@noNamespaceSchemaLocation": x.Schema, "/action": x.Action, "/sourceAgent@agent": x.Source.Agent, "/sourceAgent@QMgr": x.Source.QMgr,
+	values := map[string]string{"@noNamespaceSchemaLocation": x.Schema, "@ID": x.ID, "@version": x.Version, "@agentRole": x.Role, "/action": x.Action.Word, "/action@time": x.Action.Time, "/sourceAgent@agent": x.Source.Agent, "/sourceAgent@QMgr": x.Source.QMgr,
 		"/sourceAgent/systemInfo@architecture": x.Source.System.Architecture, "/sourceAgent/systemInfo@name": x.Source.System.Name,
+		"/sourceAgent/systemInfo@version": x.Source.System.Version, "/destinationAgent/systemInfo@architecture": x.Dest.System.Architecture, "/destinationAgent/systemInfo@name": x.Dest.System.Name,
+		"/destinationAgent/systemInfo@version": x.Dest.System.Version, "/statistics/numFileFailures": x.Failed, "/statistics/numFileWarnings": x.Warned,
 		"/destinationAgent@agent": x.Dest.Agent, "/destinationAgent@QMgr": x.Dest.QMgr, "/originator/userID": x.User, "/originator/hostName": x.Host, "/originator/mqmdUserID": x.Mqmd,
 		"/status@resultCode": x.Status.Code, "/status/supplement": x.Status.Supplement, "/job/name": x.Job, "/transferSet@startTime": x.Set.Start, "/transferSet@total": x.Set.Total,
 		"/transferSet@bytesSent": x.Set.Bytes, "/statistics/actualStartTime": x.Began, "/statistics/retryCount": x.Retries}
+	if len(x.Set.Meta) > 0 {
+		values["/transferSet/metaDataSet/metaData"], values["/transferSet/metaDataSet/metaData@key"] = x.Set.Meta[0].Text, x.Set.Meta[0].Key
+	}
 	if len(x.Set.Items) > 0 {
 		it := &x.Set.Items[0]
 		for path, value := range map[string]string{"@mode": it.Mode, "/source@disposition": it.Source.Disposition, "/source@type": it.Source.Type, "/source/file": it.Source.File.Path, "/source/file@size": it.Source.File.Size,
 			"/source/file@last-modified": it.Source.File.Modified, "/source/checksum@method": it.Source.Checksum.Method, "/source/checksum": it.Source.Checksum.Value, "/destination@exist": it.Dest.Exist,
+			"/destination@type": it.Dest.Type, "/destination/file@last-modified": it.Dest.File.Modified, "/destination/checksum@method": it.Dest.Checksum.Method,
+			"/source/queue": it.Source.Queue.Name, "/source/queue@messageCount": it.Source.Queue.Messages, "/source/queue@groupId": it.Source.Queue.Group, "/destination/queue": it.Dest.Queue.Name,
 			"/destination/file": it.Dest.File.Path, "/destination/file@size": it.Dest.File.Size, "/destination/checksum": it.Dest.Checksum.Value, "/status@resultCode": it.Status.Code, "/status/supplement": it.Status.Supplement} {
 			values["/transferSet/item"+path] = value
 		}
@@ -258,11 +282,15 @@ func TestReadersOfTheLog(t *testing.T) {
 		r.Meta = nil
 		r.Items = []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/a", Source: "/out/a", Size: 7, Digest: "md5:ab", Version: disk.Identity{Size: 7, Mtime: modified.UnixNano()}.Version()}}
 	}))
+	queued := one(ofTransfer(audit.Items, func(r *audit.Record) {
+		r.Meta = nil
+		r.Items = []transfer.Outcome{{Type: transfer.ItemFile, Path: "queue:R?group=T-0", Source: "queue:Q?group=%2A&mark=m&picked=9-3-70&picked-group=G7", Size: 5, Digest: "md5:ef"}}
+	}))
 	failed := one(ofTransfer(audit.Items, func(r *audit.Record) {
 		r.Meta = nil
 		r.Items = []transfer.Outcome{{Type: transfer.ItemFile, Path: "/in/b", Source: "/out/b", Size: 9, Digest: "md5:cd", Err: transfer.Errorf(transfer.KindExists, "it is there")}}
 	}))
-	if to := b.Progress(&transfer.Progress{ID: id}); to != facts.Dest {
+	if to := b.Progress(&transfer.Progress{ID: id, Source: "ALPHA"}); to != facts.Dest {
 		t.Errorf("the destination is %s", to)
 	}
 	ended := one(ofTransfer(audit.Completed, func(r *audit.Record) {
@@ -271,22 +299,27 @@ func TestReadersOfTheLog(t *testing.T) {
 	if len(b.transfers) != 0 {
 		t.Errorf("%d transfers are remembered", len(b.transfers))
 	}
-	everywhere := map[string]string{"@noNamespaceSchemaLocation": "TransferLog.xsd", "/sourceAgent@agent": "ALPHA", "/sourceAgent@QMgr": "QM1", "/sourceAgent/systemInfo@architecture": "amd64",
+	everywhere := map[string]string{"@noNamespaceSchemaLocation": "TransferLog.xsd", "@ID": mftxml.FormatID(id), "@version": "6.00", "@agentRole": "sourceAgent",
+		"/sourceAgent/systemInfo@version": "1.2", "/destinationAgent/systemInfo@architecture": "s390x", "/destinationAgent/systemInfo@name": "linux", "/destinationAgent/systemInfo@version": "1.2",
+		"/transferSet/metaDataSet/metaData@key": "com.ibm.wmqfte.DestinationAgent", "/transferSet/metaDataSet/metaData": "BETA", "/sourceAgent@agent": "ALPHA", "/sourceAgent@QMgr": "QM1", "/sourceAgent/systemInfo@architecture": "amd64",
 		"/sourceAgent/systemInfo@name": "linux", "/destinationAgent@agent": "BETA", "/destinationAgent@QMgr": "QM2", "/originator/userID": "ann", "/originator/hostName": "desk",
 		"/originator/mqmdUserID": "ann@box", "/job/name": "nightly", "/transferSet@startTime": "2026-03-02T11:00:00.000Z"}
 	for _, c := range []struct {
 		doc  []byte
 		want map[string]string
 	}{
-		{started, map[string]string{"/action": "started", "/transferSet@total": "2", "/transferSet@bytesSent": "0", "/status@resultCode": ""}},
+		{started, map[string]string{"/action": "started", "/action@time": "2026-03-02T11:00:00.000Z", "/transferSet@total": "2", "/transferSet@bytesSent": "0", "/status@resultCode": ""}},
 		{items, map[string]string{"/action": "progress", "/transferSet@total": "2", "/transferSet@bytesSent": "7", "/transferSet/item@mode": "text", "/transferSet/item/source@disposition": "delete",
 			"/transferSet/item/source@type": "file", "/transferSet/item/source/file": "/out/a", "/transferSet/item/source/file@size": "7", "/transferSet/item/source/file@last-modified": "2026-03-01T08:00:00.000Z",
 			"/transferSet/item/source/checksum@method": "MD5", "/transferSet/item/source/checksum": "ab", "/transferSet/item/destination@exist": "overwrite", "/transferSet/item/destination/file": "/in/a",
-			"/transferSet/item/destination/file@size": "7", "/transferSet/item/destination/checksum": "ab", "/transferSet/item/status@resultCode": "0"}},
-		{failed, map[string]string{"/transferSet@bytesSent": "7", "/transferSet/item/source/file@size": "9", "/transferSet/item/destination/file@size": "", "/transferSet/item/destination/checksum": "",
+			"/transferSet/item/destination/file@size": "7", "/transferSet/item/destination/checksum": "ab", "/transferSet/item/status@resultCode": "0",
+			"/transferSet/item/destination@type": "file", "/transferSet/item/destination/file@last-modified": "2026-03-01T08:00:00.000Z", "/transferSet/item/destination/checksum@method": "MD5"}},
+		{queued, map[string]string{"/transferSet/item/source@type": "queue", "/transferSet/item/source/queue": "Q", "/transferSet/item/source/queue@messageCount": "3", "/transferSet/item/source/queue@groupId": "G7",
+			"/transferSet/item/destination@type": "queue", "/transferSet/item/destination/queue": "R", "/transferSet/item/source/checksum@method": "MD5"}},
+		{failed, map[string]string{"/transferSet@bytesSent": "12", "/transferSet/item/source/file@size": "9", "/transferSet/item/destination/file@size": "", "/transferSet/item/destination/checksum": "",
 			"/transferSet/item/status@resultCode": "40", "/transferSet/item/status/supplement": "BFGIO0006E: it is there"}},
 		{ended, map[string]string{"/action": "completed", "/status@resultCode": "20", "/status/supplement": "BFGRP0033I: partial", "/transferSet@total": "2", "/transferSet@bytesSent": "7",
-			"/statistics/actualStartTime": "2026-03-02T11:00:00.000Z", "/statistics/retryCount": "3"}},
+			"/statistics/actualStartTime": "2026-03-02T11:00:00.000Z", "/statistics/retryCount": "3", "/statistics/numFileFailures": "1", "/statistics/numFileWarnings": "0"}},
 	} {
 		for _, r := range readers() {
 			for _, paths := range []map[string]string{everywhere, c.want} {
@@ -321,19 +354,5 @@ func TestTheEndOfASchedule(t *testing.T) {
 		if got := inTree(t, text, "schedulelog"+path); got != want {
 			t.Errorf("%s is %q", path, got)
 		}
-	}
-}
-
-// A Logbook remembers a bounded number of transfers, and works without facts of the others.
-func TestLogbookIsBounded(t *testing.T) {
-	b := NewLogbook()
-	for n := range maxRemembered + 10 {
-		r := ofTransfer(audit.Started, func(r *audit.Record) { r.Transfer = transfer.ID{1, byte(n), byte(n >> 8), byte(n >> 16)} })
-		if len(b.Logs(r)) != 1 {
-			t.Fatal(fmt.Sprint("no document for number ", n))
-		}
-	}
-	if len(b.transfers) != maxRemembered {
-		t.Errorf("%d are remembered", len(b.transfers))
 	}
 }

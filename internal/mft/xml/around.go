@@ -1,6 +1,7 @@
 package xml
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,6 +20,9 @@ var sizeUnits = map[string]int64{"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 <
 
 // maxCode is the greatest result code that a successRC of ">N" stands for.
 const maxCode = transfer.MaxProgramCode
+
+// maxSuccessRC is the greatest length of a successRC in bytes. The ranges of a longer one would take long to compare.
+const maxSuccessRC = 1 << 10
 
 // lacksAround returns the first part of a document that Ferry's triggers and programs do not have, or "".
 func (t *Transfer) lacksAround() string {
@@ -40,9 +44,16 @@ func (t *Transfer) lacksAround() string {
 	return ""
 }
 
+// AntProgram is the program that runs the Ant scripts of a transfer. An agent has it in a directory of programs.
+const AntProgram = "fteAnt"
+
 // lacks returns the first part of a command that Ferry's programs do not have, or "".
 func (c *Command) lacks() string {
 	switch {
+	case c.Type == "antscript" && len(c.Args) > 0:
+		return "<argument> of an Ant script"
+	case c.Type == "antscript":
+		return ""
 	case c.Type != "executable":
 		return `<command type="` + c.Type + `">`
 	case len(c.Targets) > 0:
@@ -56,14 +67,27 @@ func (c *Command) lacks() string {
 // driven matches an absolute path of Windows.
 var driven = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
 
-// Program returns the command as a program of Ferry.
+// Program returns the command as a program of Ferry. An Ant script is a run of AntProgram.
 func (c *Command) Program() (*transfer.Program, error) {
 	codes, err := codesOf(c.SuccessRC)
-	name := c.Name
+	name, args := c.Name, c.Args
 	if driven.MatchString(name) {
 		name = strings.ReplaceAll(name, `\`, "/")
 	}
-	return &transfer.Program{Name: name, Args: c.Args, Retries: c.RetryCount, Pause: transfer.Duration(time.Duration(c.RetryWait) * time.Second), Success: codes}, err
+	if c.Type == "antscript" {
+		args = []string{"-f", name}
+		for _, k := range slices.Sorted(maps.Keys(c.Properties)) {
+			args = append(args, "-D"+k+"="+c.Properties[k])
+		}
+		for _, t := range c.Targets {
+			if strings.HasPrefix(t, "-") {
+				return nil, tree.Malformed("has the target %.60q of an Ant script, which is an option", t)
+			}
+			args = append(args, t)
+		}
+		name = AntProgram
+	}
+	return &transfer.Program{Name: name, Args: args, Retries: c.RetryCount, Pause: transfer.Duration(time.Duration(c.RetryWait) * time.Second), Success: codes}, err
 }
 
 // A placed command is a command with its call point.
@@ -117,6 +141,9 @@ type span struct{ low, high int64 }
 func codesOf(s string) (transfer.Codes, error) {
 	if s == "" || s == "0" {
 		return "", nil // the default of both
+	}
+	if len(s) > maxSuccessRC {
+		return "", tree.Malformed("has a successRC of %d bytes; the limit is %d", len(s), maxSuccessRC)
 	}
 	var all []string
 	for side := range strings.SplitSeq(s, "|") {

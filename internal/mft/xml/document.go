@@ -1,6 +1,7 @@
 package xml
 
 import (
+	"fmt"
 	"slices"
 
 	"ferry/internal/mft/xml/tree"
@@ -20,8 +21,22 @@ type Document struct {
 	Ping       *Ping
 	Items      []Item // of transferSpecifications
 
-	// Ignored are the elements that do not concern the transfer, named for users.
+	// Ignored are the elements that do not concern the transfer, named for users: the first maxIgnored, each once.
 	Ignored []string
+}
+
+// Bounds of Ignored, which a document could make larger than itself.
+const (
+	maxIgnored     = 100
+	maxIgnoredText = 200 // characters of an element
+)
+
+// ignore lists an element that does not concern the transfer.
+func (d *Document) ignore(text string) {
+	text = fmt.Sprintf("%.*s", maxIgnoredText, text)
+	if len(d.Ignored) < maxIgnored && !slices.Contains(d.Ignored, text) {
+		d.Ignored = append(d.Ignored, text)
+	}
 }
 
 // A Transfer is a managedTransfer.
@@ -178,7 +193,6 @@ func Parse(data []byte) (*Document, error) {
 		return nil, r.Err
 	}
 	slices.Sort(d.Ignored)
-	d.Ignored = slices.Compact(d.Ignored)
 	return d, nil
 }
 

@@ -99,8 +99,7 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 		every = every[:a] + every[b+len(to):]
 	}
 	for _, step := range []struct{ name, from, to string }{
-		{"<schedule>", "<schedule>", "</schedule>"}, {`<command type="antscript">`, "<preDestinationCall>", "</preDestinationCall>"},
-		{`<command type="jcl">`, "<postDestinationCall>", "</postDestinationCall>"},
+		{"<schedule>", "<schedule>", "</schedule>"}, {`<command type="jcl">`, "<postDestinationCall>", "</postDestinationCall>"},
 	} {
 		_, err := parsed(t, []byte(every)).Request(someID)
 		if transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), step.name+",") {
@@ -116,9 +115,10 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 		t.Errorf("the call: %v", err)
 	}
 	for element, change := range map[string][2]string{
-		`<command type="antscript">`: {`type="executable"`, `type="antscript"`},
-		"<target> of a program":      {"<argument>x", "<target>all</target><argument>x"},
-		"<property> of a program":    {"<argument>x", `<property name="p" value="v"/><argument>x`},
+		`<command type="jcl">`:        {`type="executable"`, `type="jcl"`},
+		"<argument> of an Ant script": {`type="executable"`, `type="antscript"`},
+		"<target> of a program":       {"<argument>x", "<target>all</target><argument>x"},
+		"<property> of a program":     {"<argument>x", `<property name="p" value="v"/><argument>x`},
 	} {
 		err := parsed(t, []byte(strings.Replace(call, change[0], change[1], 1))).Lacks()
 		if transfer.KindOf(err) != transfer.KindNotBuilt || !strings.Contains(err.Error(), element) {
@@ -471,6 +471,19 @@ func TestVariablesInAgents(t *testing.T) {
 	doc := strings.Replace(string(sample(t, "call.xml")), `agent="ALPHA"`, `agent="${AgentName}"`, 1)
 	if _, err := Parse([]byte(doc)); transfer.KindOf(err) != transfer.KindDocument || !strings.Contains(err.Error(), "has a variable") {
 		t.Errorf("a call: %v", err)
+	}
+}
+
+// An Ant script is a run of fteAnt with its properties and targets.
+func TestAntScript(t *testing.T) {
+	c := &Command{Name: "build.xml", Type: "antscript", SuccessRC: "0|4", RetryCount: 1, Targets: []string{"init", "all"}, Properties: map[string]string{"DIR": "/d", "B": "x=y"}}
+	p, err := c.Program()
+	if want := (&transfer.Program{Name: "fteAnt", Args: []string{"-f", "build.xml", "-DB=x=y", "-DDIR=/d", "init", "all"}, Retries: 1, Success: "0,4"}); err != nil || !reflect.DeepEqual(p, want) {
+		t.Errorf("it is %+v: %v", p, err)
+	}
+	c.Targets = []string{"-propertyfile"}
+	if _, err := c.Program(); transfer.KindOf(err) != transfer.KindDocument || !strings.Contains(err.Error(), "which is an option") {
+		t.Errorf("a target that is an option: %v", err)
 	}
 }
 

@@ -18,7 +18,7 @@ type documentReader struct {
 // ignores reads an attribute without effect, and lists it in Ignored.
 func (r *documentReader) ignores(e *tree.Element, name string) {
 	if v := r.Attr(e, name); v != "" {
-		r.doc.Ignored = append(r.doc.Ignored, name+" of <"+e.Name+">")
+		r.doc.ignore(name + " of <" + e.Name + ">")
 	}
 }
 
@@ -88,7 +88,7 @@ func (r *documentReader) originator(e *tree.Element) (o transfer.Originator) {
 	}
 	o.Host, o.User = r.TextOf(names, "hostName"), r.TextOf(names, "userID")
 	if r.TextOf(names, "mqmdUserID") != "" || r.TextOf(names, "webUserID") != "" || r.TextOf(names, "webBrowser") != "" {
-		r.doc.Ignored = append(r.doc.Ignored, "all of <originator> but host and user")
+		r.doc.ignore("all of <originator> but host and user")
 	}
 	r.Done(names)
 	r.Done(at)
@@ -108,7 +108,7 @@ func (r *documentReader) reply(e *tree.Element) string {
 	for _, name := range []string{"QMGR", "QMgr", "detailed", "persistent"} {
 		r.Attr(at, name)
 	}
-	r.doc.Ignored = append(r.doc.Ignored, "<reply>")
+	r.doc.ignore("<reply>")
 	to := tree.Blank(r.Text(at))
 	if len(to) > maxReply {
 		r.Bad(at, "<reply> has %d bytes; the limit is %d", len(to), maxReply)
@@ -337,7 +337,7 @@ func (r *documentReader) source(it *Item, e *tree.Element) {
 		s.AsGiven = r.Ours(at, "as-given") == "true"
 		s.KeepBlank = r.Truth(at, "keepTrailingSpaces", false)
 		if s.File = r.file(at, kind == "dataset" || kind == "pds"); s.File.EOL != "" && it.Mode == transfer.ModeText {
-			r.doc.Ignored = append(r.doc.Ignored, "EOL of a source: every line end is taken for one")
+			r.doc.ignore("EOL of a source: every line end is taken for one")
 		}
 	}
 	r.Done(e)
@@ -386,9 +386,13 @@ func (r *documentReader) file(at *tree.Element, dataset bool) File {
 	f := File{Encoding: r.Attr(at, "encoding"), EOL: r.Word(at, "EOL", "", "lf", "crlf", "nl"), line: at.Line}
 	path := r.Text(at)
 	if dataset || at.Name == "dataset" {
+		if len(path) > transfer.MaxPath {
+			r.Bad(at, "a data set has %d bytes; the limit is %d", len(path), transfer.MaxPath)
+			return f
+		}
 		rest, names := record.WithoutAllocation(path)
 		for _, name := range names {
-			r.doc.Ignored = append(r.doc.Ignored, name+" of a data set: it lies in an ordinary file")
+			r.doc.ignore(name + " of a data set: it lies in an ordinary file")
 		}
 		path = rest
 	}

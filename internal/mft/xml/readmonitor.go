@@ -10,7 +10,7 @@ import (
 
 func (r *documentReader) monitor(e *tree.Element) *Monitor {
 	if r.TextOf(e, "description") != "" {
-		r.doc.Ignored = append(r.doc.Ignored, "<description>")
+		r.doc.ignore("<description>")
 	}
 	m := &Monitor{Overwrite: r.Truth(e, "overwrite", false), Name: tree.Blank(r.Text(r.Must(e, "name"))), Agent: r.Agent(e, tree.Blank(r.Text(r.Must(e, "agent")))),
 		Originator: r.originator(e), Reply: r.reply(e), Job: r.job(e), Poll: 1, PollUnits: "minutes", Batch: 1}
@@ -29,7 +29,7 @@ func (r *documentReader) monitor(e *tree.Element) *Monitor {
 	} else {
 		m.Queue = tree.Blank(r.Text(r.Must(resources, "queue")))
 		if _, manager, is := strings.Cut(m.Queue, "@"); is {
-			r.doc.Ignored = append(r.doc.Ignored, "@"+manager+" of <queue>: queues are those of the agent's own queue manager")
+			r.doc.ignore("@" + manager + " of <queue>: queues are those of the agent's own queue manager")
 		}
 	}
 	r.Done(resources)
@@ -57,7 +57,7 @@ func (r *documentReader) reads(m *Monitor, e *tree.Element) {
 		for _, v := range r.Subs(at, "metaData") {
 			m.Meta[r.Need(v, "key")] = r.Text(v)
 		}
-		r.doc.Ignored = append(r.doc.Ignored, "<monitorMetaData>")
+		r.doc.ignore("<monitorMetaData>")
 		r.Done(at)
 	}
 }
@@ -136,7 +136,9 @@ func (r *documentReader) tasks(m *Monitor, e *tree.Element) {
 	if m.Task, m.Call = inner.Transfer, inner.Call; m.Task == nil && m.Call == nil {
 		r.Bad(task, "the task of a monitor is a managedTransfer or a managedCall")
 	}
-	r.doc.Ignored = append(r.doc.Ignored, inner.Ignored...)
+	for _, text := range inner.Ignored {
+		r.doc.ignore(text)
+	}
 	r.Done(does)
 	r.Done(task)
 	r.Done(e)

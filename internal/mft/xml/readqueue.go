@@ -33,15 +33,15 @@ func (r *documentReader) queue(e *tree.Element) *Queue {
 	}
 	q.Name = tree.Blank(r.Text(at))
 	if _, manager, is := strings.Cut(q.Name, "@"); is {
-		r.doc.Ignored = append(r.doc.Ignored, "@"+manager+" of <queue>: queues are those of the agent's own queue manager")
+		r.doc.ignore("@" + manager + " of <queue>: queues are those of the agent's own queue manager")
 	}
 	for _, name := range []string{"setMqProps", "unrecognisedCodePage"} {
 		if v := q.Attributes[name]; v != "" && !strings.EqualFold(v, "false") {
-			r.doc.Ignored = append(r.doc.Ignored, name+" of <queue>")
+			r.doc.ignore(name + " of <queue>")
 		}
 	}
 	if strings.EqualFold(q.Attributes["persistent"], "false") {
-		r.doc.Ignored = append(r.doc.Ignored, "persistent of <queue>: messages are kept on disk")
+		r.doc.ignore("persistent of <queue>: messages are kept on disk")
 	}
 	return q
 }

@@ -17,7 +17,7 @@ func (r *documentReader) template(e *tree.Element) *Template {
 	t := &Transfer{Job: r.job(e), Schedule: r.schedule(e), Trigger: r.trigger(e), Source: r.named(e, "sourceAgentName"), Destination: r.named(e, "destinationAgentName")}
 	for _, name := range []string{"sourceAgentQMgr", "destinationAgentQMgr"} {
 		if r.TextOf(e, name) != "" {
-			r.doc.Ignored = append(r.doc.Ignored, "<"+name+">")
+			r.doc.ignore("<" + name + ">")
 		}
 	}
 	files := r.Must(e, "fileSpecs")

@@ -29,8 +29,11 @@ func listing(t *testing.T, l Local, dir string, most, room int) (all []string, e
 		for _, e := range page.Entries {
 			all = append(all, string(e.Name)+map[string]string{wire.EntryDir: "/", wire.EntryLink: "@"}[e.Type])
 		}
-		if page.Next <= after {
+		if page.Next == "" {
 			return all, nil
+		}
+		if n := len(page.Entries); n == 0 || page.Next != page.Entries[n-1].Name {
+			t.Fatalf("a page of %+v goes on after %q, which it does not have", page.Entries, page.Next)
 		}
 		after = page.Next
 	}
@@ -96,8 +99,10 @@ func TestDirectoryByRules(t *testing.T) {
 	}
 	l := f.Place().For(transfer.Files, may).(Local)
 	for at, want := range map[string]string{".": "in/ out/", "out": "f link@", "in": "new", "out/f": "f"} {
-		if got, err := listing(t, l, at, 2, 0); err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s has %q, %v", at, got, err)
+		for _, most := range []int{1, 2, 10} {
+			if got, err := listing(t, l, at, most, 0); err != nil || strings.Join(got, " ") != want {
+				t.Errorf("%s has %q, %v, in pages of %d names", at, got, err, most)
+			}
 		}
 	}
 	calls := 0

@@ -411,8 +411,6 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// The first complete group is picked once: after a restart, and for the removal of the messages, it stays the same
-// group, even if others have become complete.
 // A source with a time to wait takes the messages that come in that time. Without any it fails, as without the time.
 func TestWaitsForMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -439,6 +437,8 @@ func TestWaitsForMessages(t *testing.T) {
 	})
 }
 
+// The first complete group is picked once: after a restart, and for the removal of the messages, it stays the same
+// group, even if others have become complete.
 func TestFirstCompleteGroup(t *testing.T) {
 	q, s := newQueues(), NewSource(newQueues().reader)
 	s.queues = q

@@ -172,8 +172,11 @@ func selectPicked(a Address, paths []transfer.Path) (Address, error) {
 	return Address{}, nil
 }
 
-// waitLook is the time between two looks for a message that a source waits for.
-const waitLook = 200 * time.Millisecond
+// The time between two looks for a message that a source waits for is a tenth of the time that it has waited.
+const (
+	firstLook = 200 * time.Millisecond
+	lastLook  = 5 * time.Second
+)
 
 // await finds the messages of an address. If there are none, it looks again until the time of the address is over.
 func (s *Source) await(ctx context.Context, a *Address) error {
@@ -181,17 +184,15 @@ func (s *Source) await(ctx context.Context, a *Address) error {
 	if a.Wait == 0 || transfer.KindOf(err) != transfer.KindMissing {
 		return err
 	}
-	late := time.NewTimer(a.Wait)
-	defer late.Stop()
-	look := time.NewTicker(waitLook)
-	defer look.Stop()
-	for {
+	for began := time.Now(); ; {
+		waited := time.Since(began)
+		if waited >= a.Wait {
+			return transfer.Errorf(transfer.KindMissing, "%w after %s", err, a.Wait)
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-late.C:
-			return transfer.Errorf(transfer.KindMissing, "%w after %s", err, a.Wait)
-		case <-look.C:
+		case <-time.After(min(a.Wait-waited, max(firstLook, min(waited/10, lastLook)))):
 			if again := s.pick(ctx, a); transfer.KindOf(again) != transfer.KindMissing {
 				return again
 			}

@@ -38,6 +38,7 @@ type Errand struct {
 	Claims  *roles.Claims      `json:"claims,omitempty"`
 	Store   *streams.StoreTask `json:"store,omitempty"`
 	Queue   *streams.QueueTask `json:"queue,omitempty"`
+	Dead    *streams.DeadTask  `json:"dead,omitempty"`
 	Remove  *Removal           `json:"remove,omitempty"`
 	Text    string             `json:"text,omitempty"`
 	// Registration is an identity.Registration of the asker, with any errand.
@@ -59,6 +60,7 @@ const (
 	OpStore               op = "store"
 	OpClear               op = "clear" // store with streams.StoreClear, for each of Tokens
 	OpQueue               op = "queue"
+	OpDead                op = "dead"
 	OpAdmit               op = "admit"   // not of streams.Admin: Server.Admit
 	OpMembers             op = "members" // not of streams.Admin: Server.Members
 	OpRemove              op = "remove"  // not of streams.Admin: cluster.Member.Remove
@@ -79,6 +81,7 @@ type Result struct {
 	Members        []streams.Member        `json:"members,omitempty"`
 	Store          *streams.StoreResult    `json:"store,omitempty"`
 	Queue          *streams.QueueResult    `json:"queue,omitempty"`
+	Dead           *streams.DeadResult     `json:"dead,omitempty"`
 	Registered     int64                   `json:"placed,omitempty"` // identity.Registration.Made of the newest registration of the asker that is known
 }
 
@@ -128,6 +131,8 @@ func (e *Errand) Allowed(asker string) bool {
 		return asker == wire.Coordination || asker == wire.Authority
 	case OpAdmit, OpRemove:
 		return asker == wire.Authority
+	case OpDead: // Registrar.mayHandle decides about each letter
+		return e.Dead != nil && (agent || e.Dead.Do != streams.DeadKeep)
 	case OpQueue:
 		return e.Queue != nil && e.Queue.Allowed(asker, agent)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/sleep"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -50,6 +51,7 @@ type Registrar struct {
 	// Admit takes new claims of the authority; nil: they arrive in another way.
 	Admit    func(roles.Claims) error
 	May      Rules     // checks the rules; nil: they are not known here
+	Proved   bool      // askers prove their identities; otherwise each may do everything with dead letters
 	forwards Forwarder // knows the messages at other queue managers; nil: there are none
 	// Leads returns an error if a stream has no leader at present; "" stands for all streams. nil: an operation on the
 	// stream shows that.
@@ -312,6 +314,10 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 		}
 		q, err = r.Admin.Queue(ctx, asker, *e.Queue, nil)
 		res.Queue = &q
+	case OpDead:
+		var d streams.DeadResult
+		d, err = r.dead(ctx, asker, *e.Dead)
+		res.Dead = &d
 	case OpAgentsWithoutReader:
 		res.Tokens, err = r.Admin.AgentsWithoutReader(ctx)
 		res.Tokens = res.Tokens[:min(len(res.Tokens), MaxAgentsWithoutReader)]
@@ -340,6 +346,52 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 	}
 	return res, err
 }
+
+// dead does a task on the dead letters.
+func (r *Registrar) dead(ctx context.Context, asker string, t streams.DeadTask) (streams.DeadResult, error) {
+	t.May = func(d *wire.DeadLetter) bool { return r.mayHandle(asker, d) }
+	if r.Room != nil && (t.Do == streams.DeadKeep || t.Do == streams.DeadResend) {
+		done, err := r.Room(streams.MaxMsgSize, 1)
+		if err != nil {
+			return streams.DeadResult{}, err
+		}
+		defer done()
+	}
+	return r.Admin.Dead(ctx, asker, t)
+}
+
+// mayHandle reports whether an asker may see, send again and remove a dead letter: its author, and administrators.
+// Without rules there is no administrator.
+func (r *Registrar) mayHandle(asker string, d *wire.DeadLetter) bool {
+	if !r.Proved || asker == d.From {
+		return true
+	}
+	agent, err := wire.AgentOf(d.Agent)
+	return err == nil && r.May != nil && r.May(asker, transfer.AuthAdmin, agent, "") == nil
+}
+
+// KeepExpiring makes dead letters of commands that are about to reach the age of their stream, until ctx ends.
+func (r *Registrar) KeepExpiring(ctx context.Context, l streams.Library) {
+	for {
+		look, cancel := context.WithTimeout(ctx, expiringTime)
+		n, err := l.BuryExpiring(look, time.Now())
+		cancel()
+		if l.Log != nil && n > 0 {
+			l.Log.Warn("commands that no agent has read are dead letters now", "commands", n)
+		}
+		if l.Log != nil && err != nil && ctx.Err() == nil {
+			l.Log.Debug("cannot look for old commands", "error", err)
+		}
+		if sleep.For(ctx, expiringEvery, nil) {
+			return
+		}
+	}
+}
+
+const (
+	expiringEvery = 30 * time.Minute
+	expiringTime  = time.Minute
+)
 
 // permits checks the rules for the principal of an agent's errand. It is a second check, beside that of the
 // agent, so a refusal waits: one of the two may have the newer rules.

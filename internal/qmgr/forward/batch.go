@@ -46,6 +46,8 @@ type Forwarded struct {
 	Subject string `json:"subject"`
 	ID      string `json:"id,omitempty"` // Nats-Msg-Id
 	Data    []byte `json:"data"`
+	// First is streams.HeaderStored of a message that was a dead letter.
+	First string `json:"first,omitempty"`
 }
 
 // A BatchResult is the number of messages of a batch that were stored. The others are those of Held, and all behind the
@@ -80,7 +82,7 @@ func (x *Forwarded) check() error {
 	if slices.ContainsFunc(append(t, x.ID), func(token string) bool { return len(token) > streams.MaxToken }) {
 		return transfer.Errorf(transfer.KindMalformed, "a message that is handed on has a subject or an ID that is too long: %.80q", x.Subject)
 	}
-	if len(t) < 3 || t[0] != "ferry" || len(t) != tokens[t[1]] || t[2] == "" || t[len(t)-1] == "" || !streams.IsPrintable(x.Subject) || strings.ContainsAny(x.Subject, "*>") || !streams.IsPrintable(x.ID) {
+	if len(t) < 3 || t[0] != "ferry" || len(t) != tokens[t[1]] || t[2] == "" || t[len(t)-1] == "" || !streams.IsPrintable(x.Subject) || strings.ContainsAny(x.Subject, "*>") || !streams.IsPrintable(x.ID) || len(x.First) > 64 || !streams.IsPrintable(x.First) {
 		return transfer.Errorf(transfer.KindMalformed, "nothing with the subject %.200q is handed on", x.Subject)
 	}
 	return nil
@@ -155,6 +157,9 @@ func (f *Forwarder) storeOne(ctx context.Context, x *Forwarded, proofs []json.Ra
 	if x.ID != "" {
 		// Another queue manager may have given the same ID to another message here.
 		m.Header.Set(nats.MsgIdHdr, "forwarded."+from+"."+x.ID)
+	}
+	if x.First != "" {
+		m.Header.Set(streams.HeaderStored, x.First)
 	}
 	_, err := f.Own.JS().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 	if streams.IsMissing(err) {

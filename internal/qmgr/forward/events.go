@@ -81,7 +81,7 @@ func (f *Forwarder) forwardEvents(to string) error {
 		n, bytes := 0, 0
 		for ; n < len(all) && (n == 0 || bytes+len(all[n].Data()) <= forwardBytes) && f.prove(&b, wire.LastToken(all[n].Subject())); n++ {
 			bytes += len(all[n].Data())
-			b.Messages = append(b.Messages, Forwarded{all[n].Subject(), idOf(all[n].Headers()), all[n].Data()})
+			b.Messages = append(b.Messages, Forwarded{all[n].Subject(), idOf(all[n].Headers()), all[n].Data(), ""})
 		}
 		if n == 0 { // its agent sends it again, until coordination has it
 			if err := all[0].Ack(); err != nil {

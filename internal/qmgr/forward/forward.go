@@ -368,7 +368,9 @@ func (f *Forwarder) Drain(token, to string) (err error) {
 			}
 			n, left, failed := f.send(to, b)
 			if failed != nil && n < len(seqs) && f.never(failed, b.Messages[n].Subject) {
-				n, failed = n+1, nil
+				if failed = buryUnforwarded(f, st, seqs[n], failed); failed == nil {
+					n++
+				}
 			}
 			for i, seq := range seqs[:n] {
 				if slices.Contains(left, i) {
@@ -390,13 +392,33 @@ func (f *Forwarder) Drain(token, to string) (err error) {
 	return err
 }
 
-// never reports whether a message can never be forwarded. It is dropped then, so that it does not hold up those behind
-// it.
+// buryUnforwarded keeps a message that can never be forwarded as a dead letter.
+func buryUnforwarded(f *Forwarder, st jetstream.Stream, seq uint64, why error) error {
+	m, err := st.GetMsg(f.ctx, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return streams.Library{JS: f.Own.JS, AckWait: streams.AckWait, Log: f.cfg.Log}.Bury(f.ctx, m, "no queue manager takes it: "+why.Error(), transfer.ID{})
+}
+
+// firstStored returns the time when a message was stored first, if it was a dead letter.
+func firstStored(m *jetstream.RawStreamMsg) string {
+	if at, ok := streams.StoredBefore(m.Header, m.Time); ok {
+		return at.UTC().Format(time.RFC3339Nano)
+	}
+	return ""
+}
+
+// never reports whether a message can never be forwarded. It becomes a dead letter then, so that it does not hold up
+// those behind it.
 func (f *Forwarder) never(err error, subject string) bool {
 	if k := transfer.KindOf(err); k != transfer.KindMalformed && k != transfer.KindTooLarge {
 		return false
 	}
-	f.quiet.Log(slog.LevelWarn, "a message that no queue manager takes is dropped", "subject", subject, "error", err)
+	f.quiet.Log(slog.LevelWarn, "a message that no queue manager takes is a dead letter", "subject", subject, "error", err)
 	return true
 }
 
@@ -420,7 +442,7 @@ func (f *Forwarder) gather(st jetstream.Stream, subjects []string) (b Batch, seq
 			if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes || len(seqs) == ForwardMost {
 				return b, seqs, nil
 			}
-			b.Messages = append(b.Messages, Forwarded{m.Subject, idOf(m.Header), m.Data})
+			b.Messages = append(b.Messages, Forwarded{m.Subject, idOf(m.Header), m.Data, firstStored(m)})
 			seqs = append(seqs, m.Sequence)
 			seq = m.Sequence + 1
 		}

@@ -54,6 +54,7 @@ const (
 	StreamStore   = "FERRY_STORE"
 	StreamOwner   = "FERRY_OWNER"
 	StreamHold    = "FERRY_HOLD"
+	StreamDead    = "FERRY_DEAD"
 )
 
 // Durables of an agent, before its token: requests, cancels and administration, and chunk
@@ -153,7 +154,7 @@ var (
 	Local = []string{"ferry.ask.qmgr.*", "ferry.ask.up.*", "$JS.>"}
 	// Kept lists the subjects that must not pass a channel between queue managers without identities, which have no
 	// table.
-	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "ferry.queue.>", "ferry.queued.>", "ferry.hold.>", "$KV.>", "_INBOX.>"}, Local...)
+	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "ferry.queue.>", "ferry.queued.>", "ferry.hold.>", "ferry.dead.>", "$KV.>", "_INBOX.>"}, Local...)
 )
 
 // For returns a grant with the holder's token in the place of Self.

@@ -159,7 +159,7 @@ func subjects() []string {
 		}
 	}
 
-	for _, stream := range []string{roles.StreamCommand, roles.StreamControl, roles.StreamEvent, roles.StreamStore, roles.StreamOwner, roles.StreamHold} {
+	for _, stream := range []string{roles.StreamCommand, roles.StreamControl, roles.StreamEvent, roles.StreamStore, roles.StreamOwner, roles.StreamHold, roles.StreamDead} {
 		for _, op := range []string{"STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE", "STREAM.INFO", "STREAM.SNAPSHOT", "STREAM.RESTORE",
 			"STREAM.MSG.GET", "STREAM.MSG.DELETE", "STREAM.PEER.REMOVE", "STREAM.LEADER.STEPDOWN", "CONSUMER.NAMES", "CONSUMER.LIST", "CONSUMER.CREATE", "DIRECT.GET"} {
 			all = append(all, "$JS.API."+op+"."+stream)
@@ -177,7 +177,8 @@ func subjects() []string {
 
 	all = append(all, ">", "*", "ferry.>", "ferry.*", "ferry.reply.>", "ferry.reply.*.*", "ferry.inbox.>", "ferry.inbox.*.>", "_INBOX.>", "_INBOX.x", "$SYS.>", "$SYS.REQ.SERVER.PING",
 		"$SYS.REQ.USER.INFO", "$SYS.REQ.ACCOUNT.PING.CONNZ", "$JS.API.INFO", "$JS.API.>", "$JS.>", "$JS.EVENT.ADVISORY.>", "$KV.FERRY_OWNER.ALPHA", "$O.x.y", "$SRV.PING", "other.subject",
-		"ferry.store.BETA.ALPHA.x", "ferry.store.BETA.ALPHA.x.y.z", "ferry.ask.BETA", "ferry.reply.BETA", "ferry.data.BETA.ALPHA", "ferry.control.ALPHA.ALPHA", "ferry.command.BETA.ALPHA", "ferry.command.ALPHA.alice.x")
+		"ferry.store.BETA.ALPHA.x", "ferry.store.BETA.ALPHA.x.y.z", "ferry.ask.BETA", "ferry.reply.BETA", "ferry.data.BETA.ALPHA", "ferry.control.ALPHA.ALPHA", "ferry.command.BETA.ALPHA", "ferry.command.ALPHA.alice.x",
+		"ferry.dead.>", "ferry.dead.request.ALPHA.alice.0123456789abcdef.0", "ferry.dead.request.BETA.bob.0123456789abcdef.0")
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return strings.Contains(s, "{{") })
 }

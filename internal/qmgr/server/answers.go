@@ -44,7 +44,7 @@ func answerAbout(s *Server) (*responder, error) {
 	if err != nil {
 		return nil, noAnswer(s, err)
 	}
-	library := streams.Library{JS: own.JS, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored}
+	library := streams.Library{JS: own.JS, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored, Log: s.cfg.Log}
 	r := &responder{own, errands.NewRegistrar("queue manager "+s.cfg.Name, library)}
 	r.registrar.Room = func(bytes, messages int) (func(), error) { return s.Room.Take(s.Store, bytes, messages) }
 	r.registrar.Members = s.Members
@@ -53,13 +53,16 @@ func answerAbout(s *Server) (*responder, error) {
 		r.registrar.Leads, r.registrar.Remove = s.member.Leads, s.member.Remove
 	}
 	if s.cfg.Guard != nil {
-		r.registrar.May = s.cfg.Guard.May
+		r.registrar.May, r.registrar.Proved = s.cfg.Guard.May, true
 	}
 	if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
 		r.registrar.Admit = s.Admit
 	}
 	if err = own.Subscribe(wire.AllAsks(wire.Manager), "", func(m *nats.Msg) { r.answer(s, m) }); err == nil {
 		err = own.NATS().Flush()
+	}
+	if err == nil {
+		r.registrar.Background(func(ctx context.Context) { r.registrar.KeepExpiring(ctx, library) })
 	}
 	switch {
 	case err != nil || s.cfg.MaxStored == 0:

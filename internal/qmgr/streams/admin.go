@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -27,19 +28,27 @@ type Admin interface {
 	// ReaderPosition is of KindNotFound for a queue that has never been read.
 	ReaderPosition(ctx context.Context, q Queue) (ReaderPosition, error)
 	Forget(ctx context.Context, name string, queues []Queue) error
-	Owner(ctx context.Context, name string) (Owner, error)
-	// SetOwner is of KindConflict if the present revision is not that of o.
-	SetOwner(ctx context.Context, name string, o Owner) (revision uint64, err error)
+	Owners
 	// AgentsWithoutReader returns the tokens of agents that have messages in a stream of commands that is more than half
 	// full, and have never read from it.
 	AgentsWithoutReader(ctx context.Context) ([]string, error)
-	// Purge removes the commands for some of these agents and returns their number.
+	// Purge removes the commands for some of these agents and returns their number. It keeps the first ones of each agent
+	// as dead letters.
 	Purge(ctx context.Context, tokens []string) (gone uint64, err error)
 	// Store does a task on the part of StreamStore that belongs to the holder of the token self.
 	Store(ctx context.Context, self string, t StoreTask) (StoreResult, error)
 	// Queue does a task on an application queue, for the holder of the token self. some, if it is not nil, may be
 	// called with the part of the result that has arrived.
 	Queue(ctx context.Context, self string, t QueueTask, some func(*QueueResult)) (QueueResult, error)
+	// Dead does a task on the dead letters, for the holder of the token self.
+	Dead(ctx context.Context, self string, t DeadTask) (DeadResult, error)
+}
+
+// Owners keep the owner of each name.
+type Owners interface {
+	Owner(ctx context.Context, name string) (Owner, error)
+	// SetOwner is of KindConflict if the present revision is not that of o.
+	SetOwner(ctx context.Context, name string, o Owner) (revision uint64, err error)
 }
 
 // A Durable is the state of a reader that has just been made or found.
@@ -63,7 +72,8 @@ const AckWait = 6 * time.Second
 type Library struct {
 	JS        func() jetstream.JetStream
 	AckWait   time.Duration
-	MaxStored int64 // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
+	MaxStored int64        // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
+	Log       *slog.Logger // gets the dead letters that give way, are sent again or are removed; nil: they are not logged
 }
 
 // withStreams runs op, and again after a missing stream was made for it.
@@ -286,6 +296,11 @@ func (l Library) Purge(ctx context.Context, tokens []string) (gone uint64, err e
 		}
 		for _, token := range tokens {
 			for subject, n := range unread[token] {
+				if !strings.ContainsAny(subject, "*>") {
+					if err := l.buryAll(ctx, s, subject, "the network knows no agent "+token, deadUnknown); err != nil {
+						return gone, err
+					}
+				}
 				if err := removeSubject(ctx, s, subject); err != nil {
 					return gone, err
 				}

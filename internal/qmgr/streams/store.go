@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -19,8 +20,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// clear removes the messages of a member from the streams, and for an agent also those that wait for it. Its audit
-// records and its messages in application queues stay.
+// clear removes the messages of a member from the streams, and for an agent also those that wait for it. These become
+// dead letters. Its audit records and its messages in application queues stay.
 func (l Library) clear(ctx context.Context, token string) (err error) {
 	if token == "" || len(token) > MaxToken || !IsPrintable(token) || strings.ContainsAny(token, ".*>") {
 		return transfer.Errorf(transfer.KindUsage, "%.80q is the token of no member", token)
@@ -32,12 +33,18 @@ func (l Library) clear(ctx context.Context, token string) (err error) {
 		}
 		doomed[StreamStore] = []string{wire.AllStored(name), wire.AllStoredBy(name)}
 	}
+	const reason = "agent %s was removed from the network"
 	for stream, subjects := range doomed {
 		s, failed := l.JS().Stream(ctx, string(stream))
 		if errors.Is(failed, jetstream.ErrStreamNotFound) {
 			continue
 		}
-		for _, subject := range subjects {
+		for n, subject := range subjects {
+			if failed == nil && stream == StreamStore && n == 0 {
+				failed = l.buryStored(ctx, s, subject, fmt.Sprintf(reason, token))
+			} else if failed == nil && n == 1 {
+				failed = l.buryAll(ctx, s, subject, fmt.Sprintf(reason, token), deadOnce)
+			}
 			if failed == nil {
 				failed = purgeStored(ctx, s, subject, 0)
 			}

@@ -130,7 +130,7 @@ func (s *List) Open(rec *ledger.Source, offered uint64) error {
 	}
 	offered = max(rec.Decided.End(), offered)
 	err = j.CheckDamage(offered)
-	if err == nil && offered > 0 && Guarded(&rec.Request) && !j.Totals().Ended {
+	if err == nil && offered > 0 && Guarded(rec) && !j.Totals().Ended {
 		err = ledger.DamagedJournal(s.cfg.Ledger, s.id, "it has no end, and %d items were offered", offered)
 	}
 	if err != nil {

@@ -25,6 +25,8 @@ type Config struct {
 	// Scratch is a directory of this agent alone, for items to be sorted that are too many for memory; empty: all stay
 	// in memory.
 	Scratch string
+	// Choice returns the answer of the source-start exit of a transfer; nil: there are no exits.
+	Choice func(*transfer.Request) (*transfer.Choice, error)
 }
 
 // journalBatch is how many items are synced into the journal at once.
@@ -78,13 +80,19 @@ func TooMuch(q *transfer.Request, items, files, bytes int64) error {
 }
 
 // walkItems writes the items of the request into the journal. It goes on from the last item there, unless the items
-// have an order.
+// have an order, or an exit has chosen them.
 func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
 	if rec.Request.Order != "" {
 		return c.walkOrdered(ctx, rec, j)
 	}
 
 	w := journalWriter{c: c, j: j, last: c.Clock.Now()}
+	if rec.Programs.Chosen { // the last item there may have another name than the walk gives it
+		if err := j.Restart(); err != nil {
+			return tally, err
+		}
+		return c.walk(ctx, rec, nil, ledger.Totals{}, w.put)
+	}
 	return c.walk(ctx, rec, j.Last(), j.Totals(), w.put) // both of the synced part
 }
 
@@ -95,9 +103,14 @@ func (c *Config) walk(ctx context.Context, rec *ledger.Source, after *transfer.I
 		return tally, err
 	}
 
+	chosen, err := c.chosen(rec)
+	if err != nil {
+		return tally, err
+	}
+
 	walk.After = after
 	tally.Links, err = c.Place.Walk(ctx, walk, func(it transfer.Item) error {
-		if !rec.Request.Takes(&it) {
+		if !rec.Request.Takes(&it) || !chosen.takes(&it) {
 			if it.Type != transfer.ItemDir {
 				tally.LeftOut++
 			}
@@ -137,7 +150,8 @@ func (w *journalWriter) put(it transfer.Item) error {
 }
 
 // Guarded reports whether no item is offered before the end of the walk, because the request limits the items, or gives
-// them an order.
-func Guarded(q *transfer.Request) bool {
-	return q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
+// them an order, or because an exit has chosen them.
+func Guarded(rec *ledger.Source) bool {
+	q := &rec.Request
+	return rec.Programs.Chosen || q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
 }

@@ -29,6 +29,7 @@ const (
 	withQueues            // only a transfer that writes or reads an application queue; see queues_test.go
 	calling               // only a transfer with triggers or programs; see TestCampaignKillPrograms
 	failing               // only a set with a failing item
+	refusing              // only a message that is refused for ever; see TestCampaignKillDeadLetters
 )
 
 // A point is a failpoint, with the process that meets it.
@@ -46,7 +47,7 @@ var byPrefix = map[string][]string{
 	"agent": {source}, "walk": {source}, "sender": {source}, "delete": {source}, "journal": {source}, "control": {source},
 	"receiver": {dest}, "commit": {dest}, "checkpoint": {dest}, "recover": {dest},
 	"ledger": {source, dest}, "outbox": {source, dest}, "claim": {source, dest}, "takeover": {dest},
-	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source}, "monitor": {source}, "schedule": {source}, "job": {source}, "messages": {dest}, "program": {source, dest},
+	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source}, "monitor": {source}, "schedule": {source}, "job": {source}, "messages": {dest}, "dead": {network.QM}, "program": {source, dest},
 }
 
 // committing is the point behind the ledger entry of a group that is to get its names.
@@ -140,6 +141,10 @@ var special = map[string]point{
 	"job.after_last":            {way: onDuty},
 	"receiver.set_complete":     {shapes: []string{together.name}, once: true},
 	"receiver.set_failed":       {way: failing},
+	"agent.before_bury":         {way: refusing},
+	"agent.after_bury":          {way: refusing},
+	"dead.after_put":            {way: refusing},
+	"dead.after_resend":         {way: refusing},
 	"messages.after_committing": {way: withQueues},
 	"messages.before_publish":   {way: withQueues},
 	"messages.after_publish":    {way: withQueues},
@@ -184,7 +189,7 @@ func plans(t testing.TB) (all []plan) {
 		}
 		for _, who := range byPrefix[prefix] {
 			p := special[name]
-			if p.way == takingOver || p.way == onDuty || p.way == withQueues || p.way == calling || p.way == failing {
+			if p.way == takingOver || p.way == onDuty || p.way == withQueues || p.way == calling || p.way == failing || p.way == refusing {
 				continue
 			}
 			p.name, p.who = name, who

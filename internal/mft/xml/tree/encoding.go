@@ -44,8 +44,8 @@ func declared(text []byte) string {
 	return string(m[1]) + string(m[2])
 }
 
-// decode returns a document in UTF-8, from any supported encoding.
-func decode(data []byte) ([]byte, error) {
+// Decode returns a document in UTF-8, from any supported encoding.
+func Decode(data []byte) ([]byte, error) {
 	if len(data) > MaxDocument {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the XML document has %d bytes; the limit is %d", len(data), MaxDocument).
 			WithHint("use patterns or directories, or several transfers")

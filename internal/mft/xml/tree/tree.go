@@ -82,7 +82,7 @@ type grower struct {
 
 // Parse parses a document into a tree. Its errors are of KindDocument and KindTooLarge.
 func Parse(data []byte) (*Element, error) {
-	plain, err := decode(data)
+	plain, err := Decode(data)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package walk
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"syscall"
@@ -20,8 +22,9 @@ const maxListing = 512 << 10
 
 // Directory lists names in a directory, in the order of their bytes: of those after a name, up to most, and as many as
 // fit into room bytes of JSON; 0 is the greatest size. A file is a directory with one name. The user sees the names of
-// files that it may read or overwrite, and of directories that lead to such files. Links are not followed. The error is of KindDenied where the user may see nothing there, whether
-// the directory exists or not.
+// files that it may read or overwrite, and of directories that lead to such files. Links are not followed. The error is
+// of KindDenied where the user may see nothing there, whether the directory exists or not. Each call reads all names of
+// the directory.
 func (f *Finder) Directory(ctx context.Context, may place.Permit, dir, after transfer.Path, most, room int) (*wire.Listing, error) {
 	p, err := f.roots.Locate(dir)
 	if err == nil {
@@ -34,39 +37,31 @@ func (f *Finder) Directory(ctx context.Context, may place.Permit, dir, after tra
 		return nil, err
 	}
 
-	all := &wire.Listing{Entries: []wire.DirEntry{}}
 	d, err := f.roots.OpenDir(p)
 	if errors.Is(err, syscall.ENOTDIR) && after == "" {
-		all.File = true
-		return all, f.single(may, p, dir, all)
+		return f.single(may, p, dir)
 	}
 	if err != nil {
 		return nil, disk.SourceError(dir, err)
 	}
 	defer d.Close()
-	names, more, err := namesAfter(ctx, d, string(after), most)
+	first, more, err := f.entriesAfter(ctx, may, d, after, most)
 	if err != nil {
 		return nil, disk.SourceError(dir, err)
 	}
+
 	if room <= 0 || room > maxListing {
 		room = maxListing
 	}
-	for n, name := range names {
-		had := len(all.Entries)
-		if err := f.entry(may, d, name, all); err != nil {
-			return nil, disk.SourceError(transfer.Path(path.Join(string(dir), name)), err)
-		}
-		if had == len(all.Entries) {
-			continue
-		}
-		if room -= len(wire.Marshal(all.Entries[had])); room < 0 && had > 0 {
-			all.Entries = all.Entries[:had]
-			all.Next = transfer.Path(names[n-1])
-			return all, nil
+	for n := range first {
+		if room -= len(wire.Marshal(first[n])); room < 0 && n > 0 {
+			first, more = first[:n], true
+			break
 		}
 	}
+	all := &wire.Listing{Entries: first}
 	if more {
-		all.Next = transfer.Path(names[len(names)-1])
+		all.Next = first[len(first)-1].Name
 	}
 	return all, nil
 }
@@ -85,76 +80,53 @@ func (f *Finder) mayList(may place.Permit, p disk.Location) (err error) {
 		WithHint("`ferry policy show` prints the rules")
 }
 
-// single adds a file to a listing.
-func (f *Finder) single(may place.Permit, p disk.Location, given transfer.Path, all *wire.Listing) error {
+// single lists a file.
+func (f *Finder) single(may place.Permit, p disk.Location, given transfer.Path) (*wire.Listing, error) {
 	d, err := f.roots.OpenParent(p)
 	if err != nil {
-		return disk.SourceError(given, err)
+		return nil, disk.SourceError(given, err)
 	}
 	defer d.Close()
-	return f.entry(may, d, p.Base(), all)
-}
-
-// entry adds a name in a directory to a listing, unless it is gone or hidden from the user.
-func (f *Finder) entry(may place.Permit, d *disk.Dir, name string, all *wire.Listing) error {
-	st, err := d.Lstat(name)
+	all := &wire.Listing{Entries: []wire.DirEntry{}, File: true}
+	e, shown, err := f.entry(may, d, p.Base())
 	if err != nil {
-		return nil // it is gone
+		return nil, disk.SourceError(given, err)
 	}
-	e := wire.DirEntry{Name: transfer.Path(name), Type: wire.EntryOther, Mtime: st.Mtime}
-	switch st.Type {
-	case disk.TypeFile:
-		e.Type, e.Size = wire.EntryFile, st.Size
-	case disk.TypeLink:
-		e.Type = wire.EntryLink
-	case disk.TypeDir:
-		if e.Type = wire.EntryDir; f.roots.IsState(d, name) {
-			return nil
-		}
+	if shown {
+		all.Entries = append(all.Entries, e)
 	}
-	if may != nil {
-		real, err := f.roots.RealPath(d)
-		if err != nil {
-			return err
-		}
-		if real = path.Join(real, name); !slices.ContainsFunc(listRights, func(right transfer.Authority) bool {
-			if e.Type == wire.EntryDir {
-				err = may.Reaches(right, real)
-			} else {
-				err = may.Check(right, real)
-			}
-			return transfer.KindOf(err) != transfer.KindDenied
-		}) {
-			return nil
-		}
-		if err != nil {
-			return err // the rules are not known yet
-		}
-	}
-	all.Entries = append(all.Entries, e)
-	return nil
+	return all, nil
 }
 
-// namesAfter returns the first names of a directory after a name, sorted, and whether there are more. It holds no other
-// names in memory, and leaves out Ferry's own.
-func namesAfter(ctx context.Context, d *disk.Dir, after string, most int) (names []string, more bool, err error) {
-	var first latest
+// entriesAfter returns the first most entries of a directory after a name that the user sees, sorted, and whether the
+// user sees more. It holds no other names in memory, and leaves out Ferry's own.
+func (f *Finder) entriesAfter(ctx context.Context, may place.Permit, d *disk.Dir, after transfer.Path, most int) (_ []wire.DirEntry, more bool, err error) {
+	first := latest{}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, false, transfer.Errorf(transfer.KindTimeout, "the directory is too large or its disk too slow: its names could not be read in time")
 		}
 		some, err := d.Names(namesAtOnce)
 		for _, n := range some {
-			if n <= after || disk.IsReserved(n) {
+			name := transfer.Path(n)
+			full := len(first) == most
+			if name <= after || disk.IsReserved(n) || full && more && name > first[0].Name {
 				continue
 			}
-			if heap.Push(&first, n); len(first) > most {
+			e, shown, err := f.entry(may, d, n)
+			if err != nil {
+				return nil, false, err
+			}
+			if !shown {
+				continue
+			}
+			if heap.Push(&first, e); full {
 				heap.Pop(&first)
 				more = true
 			}
 		}
 		if errors.Is(err, io.EOF) || err == nil && len(some) == 0 {
-			slices.Sort(first)
+			slices.SortFunc(first, func(a, b wire.DirEntry) int { return cmp.Compare(a.Name, b.Name) })
 			return first, more, nil
 		}
 		if err != nil {
@@ -163,20 +135,65 @@ func namesAfter(ctx context.Context, d *disk.Dir, after string, most int) (names
 	}
 }
 
-// latest is a heap of names with the last one at its top.
-type latest []string
+// entry returns the entry of a name in a directory, and whether the user sees it. A name that is gone is not shown. A
+// name that cannot be looked at is shown as wire.EntryOther.
+func (f *Finder) entry(may place.Permit, d *disk.Dir, name string) (e wire.DirEntry, shown bool, err error) {
+	st, err := d.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, false, nil
+	}
+	unknown := err != nil
+	e = wire.DirEntry{Name: transfer.Path(name), Type: wire.EntryOther}
+	if !unknown {
+		e.Mtime = st.Mtime
+		switch st.Type {
+		case disk.TypeFile:
+			e.Type, e.Size = wire.EntryFile, st.Size
+		case disk.TypeLink:
+			e.Type = wire.EntryLink
+		case disk.TypeDir:
+			e.Type = wire.EntryDir
+		}
+	}
+	if (unknown || e.Type == wire.EntryDir) && f.roots.IsState(d, name) {
+		return e, false, nil
+	}
+	if may == nil {
+		return e, true, nil
+	}
+
+	real, err := f.roots.RealPath(d)
+	if err != nil {
+		return e, false, err
+	}
+	real = path.Join(real, name)
+	for _, right := range listRights {
+		if e.Type == wire.EntryDir {
+			err = may.Reaches(right, real)
+		} else {
+			err = may.Check(right, real)
+		}
+		if transfer.KindOf(err) != transfer.KindDenied {
+			return e, err == nil, err // an error: the rules are not known yet
+		}
+	}
+	return e, false, nil
+}
+
+// latest is a heap of entries with the last name at its top.
+type latest []wire.DirEntry
 
 func (l latest) Len() int           { return len(l) }
-func (l latest) Less(i, j int) bool { return l[i] > l[j] }
+func (l latest) Less(i, j int) bool { return l[i].Name > l[j].Name }
 func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
 
-// Push adds a name at the end.
-func (l *latest) Push(name any) { *l = append(*l, name.(string)) }
+// Push adds an entry at the end.
+func (l *latest) Push(e any) { *l = append(*l, e.(wire.DirEntry)) }
 
-// Pop takes the name at the end.
+// Pop takes the entry at the end.
 func (l *latest) Pop() any {
 	n := len(*l) - 1
-	name := (*l)[n]
+	e := (*l)[n]
 	*l = (*l)[:n]
-	return name
+	return e
 }

@@ -1,10 +1,9 @@
-package sender
+package flow
 
 import (
 	"sync"
 	"time"
 
-	"ferry/internal/flow"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
@@ -20,8 +19,8 @@ type Throttle struct {
 }
 
 type limited struct {
-	table flow.Timetable
-	pacer flow.Pacer
+	table Timetable
+	pacer Pacer
 }
 
 // NewThrottle returns a Throttle without limits.
@@ -34,7 +33,7 @@ const MaxLimits = 255
 
 // Set limits the sending to agents, "" being all together. A nil timetable removes a limit. If there would be more than
 // MaxLimits, Set changes nothing and returns an error of KindTooLarge.
-func (t *Throttle) Set(tables map[transfer.AgentName]flow.Timetable) error {
+func (t *Throttle) Set(tables map[transfer.AgentName]Timetable) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	more := 0
@@ -83,8 +82,8 @@ func (t *Throttle) Limits() map[transfer.AgentName]string {
 	return set
 }
 
-// least returns the lowest rate, in bytes a second, that holds for an agent; 0: there is none.
-func (t *Throttle) least(to transfer.AgentName) (rate int64) {
+// Least returns the lowest rate, in bytes a second, that holds for an agent; 0: there is none.
+func (t *Throttle) Least(to transfer.AgentName) (rate int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
@@ -99,14 +98,14 @@ func (t *Throttle) least(to transfer.AgentName) (rate int64) {
 	return rate
 }
 
-// take counts n bytes as sent to an agent now, if these limits and the transfer's own rate (0: none), which own keeps,
+// Take counts n bytes as sent to an agent now, if these limits and the transfer's own rate (0: none), which own keeps,
 // allow that. Otherwise it returns the time to ask again.
-func (t *Throttle) take(to transfer.AgentName, own *flow.Pacer, rate, n int64) (again time.Time, ok bool) {
+func (t *Throttle) Take(to transfer.AgentName, own *Pacer, rate, n int64) (again time.Time, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
 	type due struct {
-		p    *flow.Pacer
+		p    *Pacer
 		rate int64
 	}
 	all := []due{{own, rate}, {&t.all.pacer, t.all.table.RateAt(now)}}
