@@ -41,7 +41,8 @@ func said(kind wire.Kind, body any) Form {
 	return Form{Name: string(kind), Kind: string(kind), Subject: reply, Sample: envelope{wire.Version, string(kind), "ALPHA", "01890a5d-ac96-774b-bcce-b302099a8057", body},
 		Free: []string{
 			`^v$`, `^kind$`, // another version's message may be answered
-			`\.version$`, // the version of a file, which its place defines
+			`\.version$`,  // the version of a file, which its place defines
+			`\.modified$`, // the time of a file, of any year
 			`(error|reason)\.kind$|^body\.program\.kind$`, // a later version may have more of them
 			`\.bits$`,          // the decided ones of the undecided items; its length is checked
 			`^body$`,           // a message without a body may have one
