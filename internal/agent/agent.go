@@ -24,6 +24,7 @@ import (
 	"ferry/internal/agent/outbox"
 	"ferry/internal/agent/scheduler"
 	"ferry/internal/agent/store"
+	"ferry/internal/agent/teller"
 	"ferry/internal/content/compress"
 	"ferry/internal/flow"
 	"ferry/internal/lane/queue"
@@ -47,6 +48,7 @@ type Agent struct {
 	heartbeats *heartbeats
 	outbox     *outbox.Outbox
 	duties     *duties
+	teller     *teller.Teller // nil where there is no coordination
 	halt       sync.Once
 }
 
@@ -304,6 +306,9 @@ func (a *Agent) Stop() {
 	a.Halt()
 	if !a.cfg.Alone && !a.own.displaced() {
 		a.outbox.Flush()
+		if a.teller != nil {
+			a.teller.End()
+		}
 	}
 	a.own.noteLedger()
 	a.closeStores()

@@ -16,6 +16,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/qmgr"
+	"ferry/internal/security/access"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/word"
 	"ferry/internal/sender"
@@ -165,8 +166,30 @@ var questions = map[wire.Kind]question{
 	wire.AskSet:     {needs: transfer.AuthAdmin, signed: true, once: true, answer: (*answers).askSet},
 	wire.AskPreview: {needs: transfer.AuthSource, files: true, signed: true},
 	wire.AskList:    {needs: transfer.AuthSource, files: true, signed: true},
-	wire.AskDir:     {files: true, signed: true}, // the rules of each path decide
+	wire.AskDir:     {files: true, signed: true},               // the rules of each path decide
+	wire.AskMay:     {signed: true, answer: (*answers).askMay}, // about another principal to those with audit or admin
 	wire.AskLook:    {needs: transfer.AuthDest, files: true, signed: true},
+}
+
+// askMay decides about a principal by the network's rules and by this agent's sandbox.
+func (a *answers) askMay(ask *asking, ans *wire.Answer) error {
+	body, err := wire.ReadBody[wire.MayAsked](ask.Kind, ask.Body)
+	if err == nil && body.Principal != ask.Principal && body.Right != transfer.AuthPeer { // each sender asks about its agent
+		may := access.Question{Principal: ask.Principal, Right: transfer.AuthAudit, Agent: a.cfg.Name}
+		if err = a.gate.Judge().AskRules(may); transfer.KindOf(err) == transfer.KindDenied {
+			may.Right = transfer.AuthAdmin
+			err = a.gate.Judge().AskRules(may)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	rule, err := a.gate.Judge().Ask(access.Question{Principal: body.Principal, Right: body.Right, Agent: a.cfg.Name, Path: string(body.Path)})
+	if err != nil && transfer.KindOf(err) != transfer.KindDenied {
+		return err
+	}
+	ans.Body = wire.Marshal(wire.May{Rule: rule, Error: transfer.AsError(err), Roots: a.gate.visible(ask.Principal, a.beat()).Roots})
+	return nil
 }
 
 // askSet changes how fast this agent sends, until it is started again.

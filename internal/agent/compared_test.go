@@ -75,12 +75,15 @@ func (m *minutes) pass(s *stage) {
 	}
 }
 
-// coordinate answers registrations with the number of the last audit record, and counts the questions. It answers none
+// coordinate answers registrations with the number of the last audit record, and counts them. It answers none
 // where last is below 0.
 func (s *stage) coordinate(last int64) *atomic.Int64 {
 	s.Helper()
 	var asked atomic.Int64
 	stop, err := s.conn.Subscribe(wire.AllAsks(wire.Coordination), func(m qmgr.Message) {
+		if ask, err := wire.DecodeAsk(m.Data); err != nil || ask.Kind != wire.AskRegister {
+			return // such as the definitions of duties
+		}
 		asked.Add(1)
 		if last >= 0 {
 			s.conn.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Body: wire.Marshal(wire.Registered{Last: uint64(last)})}))

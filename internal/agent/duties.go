@@ -1,11 +1,16 @@
 package agent
 
 import (
+	"context"
+	"time"
+
+	"ferry/internal/agent/teller"
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -16,11 +21,13 @@ type duties struct {
 	commands  map[wire.Kind]duty.Command
 	questions map[wire.Kind]duty.Question
 	followers []duty.Follower
+	keepers   []duty.Keeper
+	changed   chan struct{} // a command was obeyed
 }
 
 // newDuties makes the duties of an agent. The ledger must be open.
 func newDuties(in *intake) (*duties, error) {
-	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
+	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}, changed: make(chan struct{}, 1)}
 	for _, mk := range in.cfg.Duties {
 		one, err := mk(duty.Services{Agent: in.cfg.Name, Ledger: in.ledger, Place: in.sendCfg.Place, Status: in.status,
 			Submit: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
@@ -40,6 +47,9 @@ func newDuties(in *intake) (*duties, error) {
 		if f, ok := one.(duty.Follower); ok {
 			d.followers = append(d.followers, f)
 		}
+		if k, ok := one.(duty.Keeper); ok {
+			d.keepers = append(d.keepers, k)
+		}
 		for kind, c := range one.Commands() {
 			d.commands[kind] = c
 		}
@@ -50,8 +60,21 @@ func newDuties(in *intake) (*duties, error) {
 	return d, nil
 }
 
-// runDuties does each duty once the agent's name is its own and every cancel that waited has been obeyed.
+// runDuties does each duty once the agent's name is its own and every cancel that waited has been obeyed. It has
+// coordination told their definitions.
 func (a *Agent) runDuties() {
+	if !a.cfg.Alone && a.cfg.Streams == nil {
+		ask := func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) {
+			return a.conn.Request(ctx, wire.AskSubject(wire.Coordination, a.cfg.Name.Token()), ask, wait)
+		}
+		a.teller = teller.New(teller.Config{Ask: ask, Ledger: a.ledger, Keepers: a.duties.keepers, Changed: a.duties.changed, Sandbox: a.cfg.Sandbox != nil,
+			Fenced: a.fenced, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log, Quiet: a.quiet})
+		a.wg.Go(func() {
+			if a.own.wait(stageRequests) {
+				a.teller.Run()
+			}
+		})
+	}
 	for _, d := range a.duties.all {
 		a.wg.Go(func() {
 			if a.cfg.Alone || a.own.wait(stageRequests) {
@@ -126,6 +149,7 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 	if kind.Done != nil {
 		kind.Done()
 	}
+	wake.Up(d.changed)
 	return answer, nil
 }
 

@@ -50,7 +50,7 @@ func (s *settlements) of(agent transfer.AgentName, signed bool) settlement {
 	return at
 }
 
-// provesSettlement returns nil if another member of the network has asked the record's agent to accept the gaps, for the
+// provesSettlement returns nil if a person of the network has asked the record's agent to accept the gaps, for the
 // record's reason.
 func (r *Record) provesSettlement(roots *identity.Roots) error {
 	a := r.Author
@@ -61,8 +61,8 @@ func (r *Record) provesSettlement(roots *identity.Roots) error {
 	switch {
 	case a.Kind != word.Ask || a.To != to:
 		return fmt.Errorf("its author has signed the %s to %s", a.Kind, a.To)
-	case a.By == to:
-		return errors.New("its author is the agent itself")
+	case a.By.Role != identity.User || a.Delegated():
+		return fmt.Errorf("its author %s is not a person that speaks for itself", a.By)
 	case a.Principal() != r.Principal:
 		return fmt.Errorf("its author is %s", a.By)
 	}

@@ -87,6 +87,7 @@ func TestForgedSettlements(t *testing.T) {
 	ann := a.ann.Name().Token()
 	eve := authoritytest.Identity(t, a.net, identity.User, "eve", roles.User)
 	itself := authoritytest.Identity(t, a.net, identity.Agent, "A1", roles.Agent)
+	other := authoritytest.Identity(t, a.net, identity.Agent, "B1", roles.Agent)
 	stranger := authoritytest.Identity(t, authoritytest.New(t), identity.User, "ann", roles.User)
 	with := func(change func(*Vouched)) Vouched {
 		v := a.question(a.ann, "A1", accepts)
@@ -111,6 +112,7 @@ func TestForgedSettlements(t *testing.T) {
 		"another reason":       {ann, a.question(a.ann, "A1", `{"v":1,"kind":"accept","body":{"reason":"a test"}}`)},
 		"no reason":            {ann, a.question(a.ann, "A1", `{"v":1,"kind":"accept","body":{}}`)},
 		"the agent itself":     {"A1", a.question(itself, "A1", accepts)},
+		"another agent's":      {other.Name().Token(), a.question(other, "A1", accepts)},
 		"a certificate's name": {ann, with(func(v *Vouched) { v.Author.By.Network = "another123" })},
 	} {
 		if signed, files := a.settle(c.principal, c.v); signed != 0 || files != 0 {

@@ -100,6 +100,15 @@ func (c *Client) Directory(ctx context.Context, name transfer.AgentName, dir tra
 	}
 }
 
+// May asks an agent whether a principal has an authority there. The agent knows its own sandbox and roots.
+func (c *Client) May(ctx context.Context, name transfer.AgentName, about wire.MayAsked) (*wire.May, error) {
+	ans, err := c.asker().askAgent(ctx, name, wire.Ask{Kind: wire.AskMay, Body: wire.Marshal(about)})
+	if err != nil {
+		return nil, err
+	}
+	return wire.ReadBody[wire.May](wire.AskMay, ans.Body)
+}
+
 // RemoveAgent removes an absent agent from the registry. KindAlive: the agent is there.
 func (c *Client) RemoveAgent(ctx context.Context, name transfer.AgentName) error {
 	_, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})})

@@ -108,7 +108,7 @@ func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		good := wire.Answer{V: wire.Version, ID: q.ID, Progress: &transfer.Progress{ID: q.ID, Source: "ALPHA", Destination: "BETA", Request: q.Hash(), State: transfer.Accepted, Place: 7}}
+		good := wire.Answer{V: wire.Version, ID: q.ID, Progress: &transfer.Progress{ID: q.ID, Source: "ALPHA", Destination: "BETA", Request: q.Hash(), State: transfer.Accepted, Queueing: transfer.Queueing{Place: 7}}}
 		refusal := wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindUsage, "no")}
 		another := good
 		another.Progress = &transfer.Progress{ID: q.ID, Source: "ALPHA", Destination: "BETA", Request: "0", State: transfer.Successful}

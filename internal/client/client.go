@@ -278,7 +278,7 @@ func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wir
 }
 
 func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*transfer.Progress, error) {
-	ans, err := AtAgent{c, of.Source}.Command(ctx, kind, wire.OfTransfer{Transfer: of.ID})
+	ans, err := AtAgent{Client: c, Agent: of.Source}.Command(ctx, kind, wire.OfTransfer{Transfer: of.ID})
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func (d Definitions) EachAgent(ctx context.Context, one transfer.AgentName, fn f
 		switch kind := transfer.KindOf(err); {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case kind == transfer.KindTimeout || kind == transfer.KindUnreachable || kind == transfer.KindBusy:
+		case Silent(err):
 			left(name, err)
 		case kind == transfer.KindDenied || kind == transfer.KindVersion:
 		case err != nil:

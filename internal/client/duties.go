@@ -12,6 +12,7 @@ import (
 type AtAgent struct {
 	*Client
 	Agent transfer.AgentName
+	Away  *Away // of an agent that has not answered itself: its objects are as coordination has them
 }
 
 // Command sends the agent a command and waits for its answer; the command is durable, and repeated under the same ID

@@ -18,12 +18,14 @@ type Listing struct {
 	Left int       // number of further transfers
 	Own  bool      // the asker sees none but its own
 	Sums wire.Sums // of all transfers that pass the filter
+
+	Complete time.Time // transfers that ended before may be missing; zero: none is
 }
 
 // Transfers calls fn for up to limit transfers that pass a filter, newest first, until fn fails.
 func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (Listing, error) {
 	ask := wire.Ask{Kind: wire.AskTransfers, Filter: filter}
-	var sums wire.Sums
+	var end Listing
 	for listed := 0; ; {
 		ask.Limit = limit - listed
 		ans, err := c.asker().coordination(ctx, ask)
@@ -31,7 +33,7 @@ func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, 
 			return Listing{}, err
 		}
 		if ans.Sums != nil {
-			sums = *ans.Sums
+			end.Sums, end.Complete = *ans.Sums, ans.Complete
 		}
 		for n := range ans.Transfers {
 			if err := fn(&ans.Transfers[n]); err != nil {
@@ -40,7 +42,8 @@ func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, 
 			ask.ID = ans.Transfers[n].ID
 		}
 		if listed += len(ans.Transfers); ans.Left == 0 || listed >= limit || len(ans.Transfers) == 0 {
-			return Listing{ans.Left, ans.Own, sums}, nil
+			end.Left, end.Own = ans.Left, ans.Own
+			return end, nil
 		}
 	}
 }
@@ -57,6 +60,7 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 	}
 	p := &ans.Transfers[0]
 	if fresh, err := c.asker().askAgent(ctx, p.Source, wire.Ask{Kind: wire.AskStatus, ID: p.ID}); err == nil && fresh.Progress != nil {
+		fresh.Progress.Related, fresh.Progress.Rate = p.Related, p.Rate // the agent does not know them
 		p = fresh.Progress
 	}
 	return p, nil

@@ -34,15 +34,17 @@ func (p presence) away() bool {
 // numbers say more than thousands of lines.
 const rollCallLines = 100
 
-// take compares.
-func (r *agentStateLogger) take(agents []wire.AgentStatus) {
+// take compares. It reports whether an agent has gone away.
+func (r *agentStateLogger) take(agents []wire.AgentStatus) (gone bool) {
 	now := make(map[transfer.AgentName]presence, len(agents))
 	lines, left := 0, 0
 	for n := range agents {
 		a := &agents[n]
 		is := presence{a.Instance, a.Status}
 		now[a.Agent] = is
-		level, text := change(r.last[a.Agent], is)
+		was := r.last[a.Agent]
+		gone = gone || is.away() && !was.away()
+		level, text := change(was, is)
 		switch {
 		case text == "":
 		case lines == rollCallLines:
@@ -58,6 +60,7 @@ func (r *agentStateLogger) take(agents []wire.AgentStatus) {
 	}
 
 	r.last = now
+	return gone
 }
 
 // change returns the level and the text of the log line about an agent's change; "": no line.

@@ -44,6 +44,8 @@ var questions = map[wire.Kind]question{
 	wire.AskRemove:    {transfer.AuthAdmin, true, true, (*Service).askRemove},
 	wire.AskQueue:     {transfer.AuthOperate, true, true, askQueue},
 	wire.AskRegister:  {transfer.AuthNone, false, false, (*Service).askRegister},
+	wire.AskKeep:      {transfer.AuthNone, false, false, askKeep}, // of the asker alone
+	wire.AskKept:      {transfer.AuthNone, true, false, askKept},  // those that the asker may see
 }
 
 // asked answers a question. Those that read the log run beside the others, a
@@ -56,6 +58,12 @@ func (s *Service) asked(m qmgr.Message) {
 	}
 	if ask.Ask != nil {
 		ask.Principal = wire.LastToken(m.Subject)
+	}
+	if err == nil && ask.Kind == wire.AskKeep {
+		if !s.definitions.later(func() { s.answer(m, ask, nil) }) {
+			s.answer(m, ask, transfer.Errorf(transfer.KindBusy, "too many agents tell their definitions at once"))
+		}
+		return
 	}
 	if err != nil || !questions[ask.Kind].slow {
 		s.answer(m, ask, err)
@@ -236,7 +244,7 @@ func (s *Service) askTransfers(a *receivedQuestion, ans *wire.Answer) error {
 	list, left := s.picture.Transfers(query)
 	if a.ID.IsZero() {
 		sums := s.picture.Sums(query)
-		ans.Sums = &sums
+		ans.Sums, ans.Complete = &sums, s.picture.CompleteSince()
 	}
 	size := 0
 	for i := range list {

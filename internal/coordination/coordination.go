@@ -60,6 +60,8 @@ type Service struct {
 	lost    error
 	reading slowQuestions // the questions that read the log
 
+	definitions *definitions
+
 	quiet   *quiet.Log // about the messages of others
 	foreign quiet.Gate // records of transfers that are another's, in the audit
 	learned chan struct{}
@@ -143,7 +145,12 @@ func (s *Service) open() (err error) {
 		of    *witness.Binding
 	}
 	var bindings []binding
+	first := true
 	s.log, err = audit.OpenTail(filepath.Join(s.cfg.Dir, "audit"), s.cfg.Clock.Now, audit.Tail{Last: rebuildRecords, Each: func(i int64, _ []byte, r *audit.Record) {
+		if first && i > 0 {
+			s.picture.Begin(r.Time)
+		}
+		first = false
 		if r.Event == audit.Bound && r.Agent == audit.Coordination && r.Binding != nil {
 			bindings = append(bindings, binding{i, r.Binding})
 		}
@@ -157,6 +164,11 @@ func (s *Service) open() (err error) {
 	}
 	if s.notary, err = newNotary(s.conn.Identity(), s.cfg.Dir, s.log, s.cfg.Clock.Now); err == nil {
 		err = s.loadRegistry()
+	}
+	if err == nil {
+		s.definitions, err = openDefinitions(filepath.Join(s.cfg.Dir, "definitions"), func(path string, err error) {
+			s.cfg.Log.Warn("the definitions of an agent are not known until it is up", "path", path, "error", err)
+		})
 	}
 	if err != nil {
 		s.log.Close()
@@ -204,6 +216,7 @@ func (s *Service) listen(ctx context.Context) error {
 	}
 
 	s.wg.Go(func() { s.keepRegistry(ctx) })
+	s.wg.Go(func() { s.definitions.run(ctx) })
 	s.wg.Go(func() { s.relieve(ctx) })
 	s.wg.Go(func() { watchQueues(ctx, s) })
 	s.wg.Go(func() {
@@ -247,7 +260,9 @@ func (s *Service) watch(ctx context.Context) {
 // count takes notice of the agents that are in the picture now.
 func (s *Service) count(roll *agentStateLogger) {
 	agents := s.picture.Agents()
-	roll.take(agents)
+	if roll.take(agents) {
+		s.learn() // when the agents that went away were heard last
+	}
 	s.logbook.Keep(agents)
 }
 
@@ -258,6 +273,11 @@ func (s *Service) remove(name transfer.AgentName, by string, author *word.Author
 	}
 
 	s.picture.Remove(name, s.cfg.Clock.Now())
+	s.definitions.later(func() {
+		if err := s.definitions.forget(name); err != nil {
+			s.cfg.Log.Warn("the definitions of a removed agent stay", "agent", name, "error", err)
+		}
+	})
 	s.learn()
 	s.cfg.Log.Info("agent removed", "agent", name, "principal", by)
 	return nil
@@ -297,11 +317,7 @@ func (s *Service) Stop() {
 		defer s.cfg.Claim.Close()
 	}
 	if s.log.Check() == nil {
-		select {
-		case <-s.learned:
-			s.saveRegistry()
-		default:
-		}
+		s.saveRegistry(true)
 		s.stopNotary()
 	}
 	if err := s.log.Close(); err != nil && s.Lost() == nil {
@@ -466,10 +482,12 @@ func (s *Service) answerWith(to, inbox string, data []byte) {
 	}
 }
 
-// registry is the file of all agents that have ever sent a message.
+// registry is the file of all agents that have ever sent a message. Heard has, of those that are away, when each was
+// heard last.
 type registry struct {
-	V      int                  `json:"v"`
-	Agents []transfer.AgentName `json:"agents"`
+	V      int                              `json:"v"`
+	Agents []transfer.AgentName             `json:"agents"`
+	Heard  map[transfer.AgentName]time.Time `json:"heard,omitempty"`
 }
 
 func (s *Service) registryPath() string { return filepath.Join(s.cfg.Dir, "agents.json") }
@@ -492,6 +510,9 @@ func (s *Service) loadRegistry() error {
 	for _, a := range r.Agents {
 		s.picture.Know(a)
 	}
+	for a, at := range r.Heard {
+		s.picture.HeardBefore(a, at)
+	}
 	return nil
 }
 
@@ -507,7 +528,7 @@ func (s *Service) keepRegistry(ctx context.Context) {
 		}
 		select {
 		case <-s.learned:
-			s.saveRegistry()
+			s.saveRegistry(false)
 			t.Reset(registryPause)
 		case <-ctx.Done():
 			return
@@ -544,13 +565,13 @@ const relieveEvery = 30 * time.Second
 
 const registryPause = 200 * time.Millisecond
 
-// saveRegistry writes the names to a new file and renames it. The file is a cache of the agents' own messages: a
-// failure is logged and does no other harm.
-func (s *Service) saveRegistry() {
+// saveRegistry writes the names to a new file and renames it. The last one of a run also has when the agents that are up
+// were heard. The file is a cache of the agents' own messages: a failure is logged and does no other harm.
+func (s *Service) saveRegistry(last bool) {
 	if s.cfg.Claim != nil && s.cfg.Claim.fence() != nil {
 		return
 	}
-	data := wire.Marshal(registry{V: 1, Agents: s.picture.Names()})
+	data := wire.Marshal(registry{V: 1, Agents: s.picture.Names(), Heard: s.picture.Heard(last)})
 	tmp := s.registryPath() + ".new"
 	err := os.WriteFile(tmp, data, 0o600)
 	if err == nil {

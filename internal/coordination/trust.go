@@ -10,6 +10,7 @@ import (
 	"ferry/internal/security/access"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A keptTrust document is the trust document that coordination has taken last, in a file of its
@@ -92,4 +93,18 @@ func (r rights) seesRoots(principal string, at transfer.AgentName) bool {
 		}
 	}
 	return false
+}
+
+// seesDefinition reports whether a principal may see a definition of an agent.
+func (r rights) seesDefinition(principal string, at transfer.AgentName, d *wire.Definition) (bool, error) {
+	if d.Owner != "" && d.Owner == principal {
+		return true, nil
+	}
+	for _, right := range d.Readers {
+		err := r.may(principal, right, at)
+		if transfer.KindOf(err) != transfer.KindDenied {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }

@@ -18,9 +18,9 @@ type Progress struct {
 	Started     time.Time `json:"started,omitzero"`
 	Ended       time.Time `json:"ended,omitzero"`
 
-	Reason  *Error    `json:"reason,omitempty"` // reason of the wait or of the failure
-	Place   int       `json:"place,omitempty"`  // position in the destination's queue
-	NextTry time.Time `json:"next_try,omitzero"`
+	Reason *Error `json:"reason,omitempty"` // reason of the wait or of the failure
+	Queueing
+	Related
 
 	Counts
 	Found
@@ -32,6 +32,19 @@ type Progress struct {
 	Promised
 	Failures []Outcome `json:"failures,omitempty"`
 	Code     int       `json:"result_code"` // once State is final
+}
+
+// Queueing describes the wait of a transfer.
+type Queueing struct {
+	Place   int       `json:"place,omitempty"` // position in the destination's queue
+	NextTry time.Time `json:"next_try,omitzero"`
+}
+
+// Related has facts about a transfer that coordination takes from audit records.
+type Related struct {
+	RetryOf     ID     `json:"retry_of,omitzero"`      // the transfer that it repeats
+	RetriedAs   ID     `json:"retried_as,omitzero"`    // the last transfer that repeats it
+	CancelledBy string `json:"cancelled_by,omitempty"` // the principal of the command
 }
 
 // Found has the totals of a walk so far.
@@ -49,7 +62,8 @@ type Traffic struct {
 	Epoch       uint32 `json:"epoch,omitempty"`
 	Resumes     int64  `json:"resumes"`
 	BytesResent int64  `json:"bytes_resent"`
-	BytesWire   int64  `json:"bytes_wire,omitempty"` // of the chunk messages handed to the lane, including overhead
+	BytesWire   int64  `json:"bytes_wire,omitempty"`       // of the chunk messages handed to the lane, including overhead
+	Rate        int64  `json:"bytes_per_second,omitempty"` // of the last seconds of running, as coordination measures it
 }
 
 // Promised has the settings of the request that apply to all items.

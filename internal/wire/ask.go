@@ -36,6 +36,9 @@ const (
 	AskAccept    Kind = "accept"    // agent: takes AcceptLog, and continues from there as a witness
 	AskBegun     Kind = "begun"     // agent: Progress of a transfer that it has accepted; an unknown one ends if coordination asks
 	AskRegister  Kind = "register"  // coordination: the asker's own Beat; the answer says that coordination has the agent, or why not
+	AskKeep      Kind = "keep"      // coordination: takes Keep, the definitions of the asker
+	AskMay       Kind = "may"       // agent: takes MayAsked; Body is a May
+	AskKept      Kind = "kept"      // coordination: takes KeptAsked; Body is a Kept
 )
 
 // An Ask is a question.
@@ -68,6 +71,7 @@ type Filter struct {
 	Since  time.Time          `json:"since,omitzero"`   // excludes transfers that ended earlier; of a record, those written earlier
 	Until  time.Time          `json:"until,omitzero"`   // excludes transfers submitted later; of a record, those written later
 	Failed bool               `json:"failed,omitempty"` // only transfers with failed files, or failed ones; of a record, with failed items
+	Open   bool               `json:"open,omitempty"`   // no transfer that was repeated, unless the last repetition was cancelled; of transfers only
 	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
 	Name   transfer.Path      `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
 	Role   string             `json:"role,omitempty"`   // role of the agent that wrote a record with such an item; default: destination
@@ -82,7 +86,8 @@ type Sums struct {
 	Failed      int64 `json:"failed,omitempty"` // transfers that have ended, and not as successful
 	Files       int64 `json:"files"`
 	FilesFailed int64 `json:"files_failed,omitempty"`
-	Bytes       int64 `json:"bytes"` // with those of running transfers, as Progress.BytesSoFar has them
+	Bytes       int64 `json:"bytes"`             // with those of running transfers, as Progress.BytesSoFar has them
+	Retried     int64 `json:"retried,omitempty"` // transfers that pass the filter, except for its field Open
 }
 
 // Add adds a transfer.
@@ -110,9 +115,10 @@ type Answer struct {
 	Records   []json.RawMessage   `json:"records,omitempty"` // audit records
 	Next      int64               `json:"next,omitempty"`    // Index of the next page
 	More      bool                `json:"more,omitempty"`
-	Left      int                 `json:"left,omitempty"` // number of further transfers
-	Sums      *Sums               `json:"sums,omitempty"` // of AskTransfers without ID: of all transfers that pass Filter
-	Own       bool                `json:"own,omitempty"`  // the asker sees none but its own transfers or records
+	Left      int                 `json:"left,omitempty"`          // number of further transfers
+	Sums      *Sums               `json:"sums,omitempty"`          // of AskTransfers without ID: of all transfers that pass Filter
+	Complete  time.Time           `json:"complete_since,omitzero"` // of AskTransfers: coordination has forgotten transfers from before; zero: none
+	Own       bool                `json:"own,omitempty"`           // the asker sees none but its own transfers or records
 	Verified  json.RawMessage     `json:"verified,omitempty"`
 	Witness   json.RawMessage     `json:"witness,omitempty"` // of AskLog and AskWitness
 	Preview   *Preview            `json:"preview,omitempty"`

@@ -76,7 +76,7 @@ func progress(p *transfer.Progress) string {
 		return ""
 	}
 
-	figures := counted(&p.Counts) && sizes(p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld, p.RunAhead, p.Resumes, p.BytesResent, p.BytesWire)
+	figures := counted(&p.Counts) && sizes(p.FilesTotal, p.BytesTotal, p.BytesSent, p.BytesHeld, p.RunAhead, p.Resumes, p.BytesResent, p.BytesWire, p.Rate)
 
 	for n := range p.Failures {
 		if what := outcome(&p.Failures[n]); what != "" {
@@ -93,6 +93,7 @@ func progress(p *transfer.Progress) string {
 		rule{"a place out of its range", within(p.Place, 0, maxPlace)},
 		rule{"settings out of their range", p.Settings.Check() == nil},
 		rule{"figures out of their range", figures && within(p.Code, 0, 255)},
+		rule{"a principal that is none", principal(p.CancelledBy)},
 		rule{"too many failures", len(p.Failures) <= transfer.MaxFailures})
 }
 

@@ -111,7 +111,7 @@ func TestLargestResumeFits(t *testing.T) {
 func asking() map[string]any {
 	beat := &wire.Beat{V: 1, Kind: wire.BeatKind, Agent: "ALPHA", Incarnation: "aa", Instance: "bb", Status: wire.AgentReady, Reason: "r", Started: sampleTime, Time: sampleTime, Version: "1", Platform: "linux/amd64", Host: "box", Mode: "client", Durability: "reduced", Roots: []string{"/srv"}, Limits: []string{"no directory sync"}, Settings: transfer.DefaultSettings(), Load: wire.Load{MaxSource: 25, MaxDest: 25, MaxQueued: 1000, SourceRun: 1, SourceWait: 2, DestRun: 3, Parked: 4, Outbox: 5}}
 	progress := &transfer.Progress{ID: sampleID, State: transfer.Waiting, Source: "ALPHA", Destination: "BETA", Originator: "ann@box",
-		Submitted: sampleTime, Reason: sampleErr, Place: 3, Counts: transfer.Counts{Items: 3, Files: 2, FilesFailed: 1, Bytes: 9}, Current: oddName}
+		Submitted: sampleTime, Reason: sampleErr, Queueing: transfer.Queueing{Place: 3}, Counts: transfer.Counts{Items: 3, Files: 2, FilesFailed: 1, Bytes: 9}, Current: oddName}
 	q := sampleRequest()
 	return map[string]any{
 		"ask": &wire.Ask{V: 1, Kind: wire.AskAudit, ID: sampleID, Suffix: "a8057a", Agent: "ALPHA", Limit: 10, Index: 7, Event: "item",
@@ -256,6 +256,9 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
 	wire.AskQueue:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.QueueAsk](wire.AskQueue, b) },
 	wire.AskBegun:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Begun](wire.AskBegun, b) },
+	wire.AskKeep:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Keep](wire.AskKeep, b) },
+	wire.AskMay:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.MayAsked](wire.AskMay, b) },
+	wire.AskKept:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.KeptAsked](wire.AskKept, b) },
 	wire.AskRegister:   func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Register](wire.AskRegister, b) },
 }
 

@@ -43,6 +43,12 @@ type Follower interface {
 	Follow(t *ledger.Tx, r *audit.Record) error
 }
 
+// A Keeper is a duty with definitions that coordination shows while the agent is away.
+type Keeper interface {
+	// Kept calls add for each definition, with those first that matter most.
+	Kept(t *ledger.Tx, add func(wire.Definition)) error
+}
+
 // A Maker makes a duty that uses the services of an agent. It reads the state of an earlier run from the ledger; an error keeps
 // the agent from starting.
 type Maker func(Services) (Duty, error)

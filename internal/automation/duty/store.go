@@ -52,6 +52,12 @@ func (s Store[D]) CheckVacant(d *Services, kind, key string) error {
 	return transfer.Errorf(transfer.KindConflict, "%s has a %s %s already", d.Agent, kind, key)
 }
 
+// Kept returns a definition as coordination keeps it. Principals with one of the authorities readers see it, beside its
+// owner.
+func Kept(noun string, d Definition, readers []transfer.Authority, shown any) wire.Definition {
+	return wire.Definition{DefinitionName: wire.DefinitionName{Noun: noun, Key: d.Key()}, Owner: d.Owner(), Readers: readers, Shown: wire.Marshal(shown)}
+}
+
 // A ByName is the body of a command or of a question about a definition with a name.
 type ByName struct {
 	Name string `json:"name"`
@@ -167,6 +173,9 @@ func CheckShare(d *Services, kind, principal string, own, others, limit int) err
 	return transfer.Errorf(transfer.KindTooLarge, "%s would have %d %ss at agent %s; its share is %d, half of those that other users leave of %d",
 		principal, own, kind, d.Agent, share, limit).WithHint("remove one, or wait until one ends")
 }
+
+// SeenBy are the authorities of MaySee, for Kept.
+var SeenBy = []transfer.Authority{transfer.AuthOperate}
 
 // Visible returns the definitions that a caller may see.
 func Visible[D Definition](d *Services, who Caller, all iter.Seq2[D, error]) iter.Seq2[D, error] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"ferry/internal/audit"
@@ -243,6 +244,35 @@ func (k *jobDuty) show(who duty.Caller, body json.RawMessage) (any, error) {
 		}
 	}
 	return s, nil
+}
+
+// Kept has the jobs, the newest first, each with its first children.
+func (k *jobDuty) Kept(t *ledger.Tx, add func(wire.Definition)) error {
+	d := drawerOf(t)
+	var all []*Job
+	for j, err := range d.From("") {
+		if err != nil {
+			return err
+		}
+		all = append(all, j)
+	}
+	for _, j := range slices.Backward(all) {
+		s := &Shown{Job: *j}
+		var err error
+		if s.Of, err = d.children(j.ID, 0, keptOf+1); err != nil {
+			return err
+		}
+		if s.More = len(s.Of) > keptOf; s.More {
+			s.Of = s.Of[:keptOf]
+		}
+		for n := range s.Of {
+			if c := &s.Of[n]; c.Retry != nil {
+				c.Retry = &transfer.Retry{Of: c.Retry.Of}
+			}
+		}
+		add(duty.Kept(Noun, j, duty.SeenBy, s))
+	}
+	return nil
 }
 
 // update takes in how the transfer of a child stands.

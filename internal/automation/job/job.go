@@ -34,6 +34,9 @@ const (
 	AskShow       wire.Kind = "job-show"   // Named; Shown
 )
 
+// Noun names jobs in a wire.Definition.
+const Noun = "job"
+
 // MetaName is the metadata of each child that has the ID of its job.
 const MetaName = "part-of-job"
 
@@ -47,6 +50,7 @@ const (
 	maxReason   = 512                 // bytes of the reason why a child has ended
 	listPage    = 200
 	childPage   = 100
+	keptOf      = 16 // children of a job that coordination keeps
 )
 
 // A Put makes a job. Its ID is that of the request. The request's destination is the first of the job.

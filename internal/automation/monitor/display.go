@@ -28,6 +28,7 @@ const (
 	StateWatching = "watching"
 	StatePaused   = "paused"
 	StateWaiting  = "waiting" // it cannot poll, or cannot submit
+	StateAway     = "away"    // its agent is away
 )
 
 // A display has the state of a monitor. The monitor changes it, and questions read it.

@@ -16,6 +16,9 @@ const (
 	AskHistory wire.Kind = "monitor-history" // a HistoryAsked; the answer is a History
 )
 
+// Noun names monitors in a wire.Definition.
+const Noun = "monitor"
+
 // A ListAsked asks for monitors: the one of a name, or those after a name.
 type ListAsked struct {
 	Name  string `json:"name,omitempty"`
@@ -114,6 +117,27 @@ func (m *monitors) list(who duty.Caller, body json.RawMessage) (any, error) {
 		return nil
 	})
 	return found, err
+}
+
+// Kept has the monitors with their counts. Their state is that of the definition: the agent knows no more of it while it
+// is away.
+func (m *monitors) Kept(t *ledger.Tx, add func(wire.Definition)) error {
+	d := drawerOf(t)
+	for r, err := range d.From("") {
+		if err != nil {
+			return err
+		}
+		st, _, err := load[Status](d, statusKey(r.Name))
+		if err != nil {
+			return err
+		}
+		s := Shown{Definition: r.Definition, Principal: r.Principal, Originator: r.Originator, Created: r.Created, Changed: r.Changed, Status: st, History: -1}
+		if s.State = StateAway; r.Paused {
+			s.State = StatePaused
+		}
+		add(duty.Kept(Noun, r, []transfer.Authority{transfer.AuthAudit, transfer.AuthOperate}, s))
+	}
+	return nil
 }
 
 // show adds a monitor to a list; whole also counts its history.

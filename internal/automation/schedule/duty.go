@@ -217,6 +217,22 @@ func (k *scheduleDuty) show(who duty.Caller, body json.RawMessage) (answer any, 
 	return answer, err
 }
 
+// Kept has the schedules with their requests.
+func (k *scheduleDuty) Kept(t *ledger.Tx, add func(wire.Definition)) error {
+	d := drawerOf(t)
+	for s, err := range d.From("") {
+		if err != nil {
+			return err
+		}
+		s = s.shown()
+		if s.Request, err = d.request(s.Name); err != nil {
+			return err
+		}
+		add(duty.Kept(Noun, s, duty.SeenBy, s))
+	}
+	return nil
+}
+
 // request is that of a schedule.
 func (d drawer) request(name string) (*transfer.Request, error) {
 	q := &transfer.Request{}

@@ -31,6 +31,9 @@ const (
 	AskShow       wire.Kind = "schedule-show"   // Named; Schedule with its request
 )
 
+// Noun names schedules in a wire.Definition.
+const Noun = "schedule"
+
 // Limits.
 const (
 	MaxSchedules = 1000 // of an agent

@@ -19,6 +19,9 @@ const (
 	AskGet        wire.Kind = "template-get"    // Named; Template
 )
 
+// Noun names templates in a wire.Definition.
+const Noun = "template"
+
 // Limits.
 const (
 	MaxTemplates = 1000 // of an agent
@@ -119,7 +122,7 @@ func (s templateDuty) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) 
 	if err := d.Save(t); err != nil {
 		return nil, err
 	}
-	return t.line(), s.noteChange(tx, t, who, "has the template "+t.Name)
+	return t.Line(), s.noteChange(tx, t, who, "has the template "+t.Name)
 }
 
 func (s templateDuty) noteChange(tx *ledger.Tx, t *Template, who duty.Caller, text string) error {
@@ -141,7 +144,7 @@ func (s templateDuty) remove(tx *ledger.Tx, who duty.Caller, body json.RawMessag
 	if err := d.Delete(t.Name); err != nil {
 		return nil, err
 	}
-	return t.line(), s.noteChange(tx, t, who, "has no template "+t.Name+" any more")
+	return t.Line(), s.noteChange(tx, t, who, "has no template "+t.Name+" any more")
 }
 
 func (s templateDuty) show(_ duty.Caller, body json.RawMessage) (any, error) {
@@ -155,13 +158,27 @@ func (s templateDuty) list(_ duty.Caller, body json.RawMessage) (any, error) {
 	}
 	l := Listed{Templates: []Line{}}
 	err = s.Ledger.View(func(tx *ledger.Tx) (err error) {
-		l.More, err = duty.Page(drawerOf(tx).From(p.After), listPage, func(t *Template) { l.Templates = append(l.Templates, t.line()) })
+		l.More, err = duty.Page(drawerOf(tx).From(p.After), listPage, func(t *Template) { l.Templates = append(l.Templates, t.Line()) })
 		return err
 	})
 	return l, err
 }
 
-func (t *Template) line() Line {
+// Kept has the templates for those that may have this agent send files, as Questions.
+func (s templateDuty) Kept(tx *ledger.Tx, add func(wire.Definition)) error {
+	for t, err := range drawerOf(tx).From("") {
+		if err != nil {
+			return err
+		}
+		d := duty.Kept(Noun, t, []transfer.Authority{transfer.AuthSource}, t)
+		d.Owner = "" // the owner needs that authority, too
+		add(d)
+	}
+	return nil
+}
+
+// Line returns the template as lists have it.
+func (t *Template) Line() Line {
 	l := Line{Name: t.Name, Source: t.Request.Source, Destination: t.Request.Destination, Principal: t.Principal}
 	few := t.Params[:min(len(t.Params), listParams)]
 	l.More = len(t.Params) - len(few)

@@ -21,7 +21,7 @@ type FilterFlags struct {
 	states, meta             []string
 	agent, job, since, until string
 	from, to, user           string
-	failed                   bool
+	failed, all              bool
 	Limit                    int
 }
 
@@ -35,12 +35,41 @@ func (f *FilterFlags) addRecords(c *cobra.Command) {
 	fl.IntVar(&f.Limit, "limit", 1000, "how many at most")
 }
 
+// choice are the flags of AddChoice.
+var choice = []string{"since", "until", "job", "agent", "from", "to", "user", "meta"}
+
+// AddChoice adds the flags that select transfers, but for their states.
+func (f *FilterFlags) AddChoice(c *cobra.Command) {
+	f.addRecords(c)
+	f.addEnds(c)
+}
+
+// Chosen returns the name of a flag of AddChoice that is given; "": none is.
+func (f *FilterFlags) Chosen(c *cobra.Command) string {
+	for _, name := range choice {
+		if c.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // Add adds the flags that select transfers.
 func (f *FilterFlags) Add(c *cobra.Command) {
 	fl := c.Flags()
 	f.addRecords(c)
 	fl.StringSliceVar(&f.states, "state", nil, "only in one of these states, such as running,waiting")
 	fl.BoolVar(&f.failed, "failed", false, "only transfers with failed files")
+	f.addEnds(c)
+}
+
+// AddAll adds the flag --all to a list of transfers, where --failed leaves out those that were repeated.
+func (f *FilterFlags) AddAll(c *cobra.Command) {
+	c.Flags().BoolVar(&f.all, "all", false, "with --failed, those that were repeated, too")
+}
+
+func (f *FilterFlags) addEnds(c *cobra.Command) {
+	fl := c.Flags()
 	fl.StringVar(&f.from, "from", "", "only from this agent")
 	fl.StringVar(&f.to, "to", "", "only to this agent")
 	fl.StringVar(&f.user, "user", "", "only submitted by this user; * and ? stand for any characters")
@@ -53,7 +82,10 @@ func (f *FilterFlags) Filter(now time.Time) (*wire.Filter, error) {
 		return nil, transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", f.Limit)
 	}
 
-	w := &wire.Filter{Failed: f.failed, Job: f.job}
+	if f.all && !f.failed {
+		return nil, transfer.Errorf(transfer.KindUsage, "--all belongs to --failed; without it the list has all transfers")
+	}
+	w := &wire.Filter{Failed: f.failed, Open: f.failed && !f.all, Job: f.job}
 	for _, s := range f.states {
 		state := transfer.State(strings.ToLower(strings.TrimSpace(s)))
 		if !slices.Contains(transfer.States(), state) {

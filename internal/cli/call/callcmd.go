@@ -255,7 +255,7 @@ func newCallLs() *cobra.Command {
 					}
 				}
 				return next
-			})
+			}, nil)
 		}}
 	q.Add(c)
 	output.AddForms(c)

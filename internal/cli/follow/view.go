@@ -173,6 +173,23 @@ func bar(s output.Screen, p *transfer.Progress, rate float64) string {
 	return s.Line([]output.Part{state, {Text: meter, Rank: 6}, {Text: percent, Rank: 0}, {Text: eta, Rank: 2}, {Text: speed, Rank: 1}, {Text: bytes, Rank: 3}, {Text: files, Rank: 4}, {Text: wire, Rank: 7}, {Text: output.Cut(name, 40), Rank: 8}})
 }
 
+// Left describes the rate of a transfer in its last seconds, and the time left at that rate; "": it is not known. While
+// the transfer does not run, both stay as they were.
+func Left(p *transfer.Progress) string {
+	done := p.BytesSoFar()
+	if p.State.Final() || p.Rate <= 0 {
+		return ""
+	}
+	text := transfer.FormatBytes(p.Rate) + "/s"
+	if p.Walked && done < p.BytesTotal {
+		text += ", " + clockTime(float64(p.BytesTotal-done)/float64(p.Rate))
+	}
+	if p.State != transfer.Running && p.State != transfer.Settling {
+		text += " once it runs again"
+	}
+	return text
+}
+
 func gauge(part float64, n int) string {
 	full := min(int(part*float64(n)), n)
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", n-full) + "]"
@@ -191,6 +208,9 @@ func baseName(p transfer.Path) string {
 	return transfer.Path(s[strings.LastIndexByte(s, '/')+1:]).String()
 }
 
+// namedFailures is how many failed items Finish names.
+const namedFailures = 20
+
 // Finish writes the failures and the last line, and gives the result code.
 func (v *View) Finish(p *transfer.Progress) error {
 	v.Clear()
@@ -200,11 +220,12 @@ func (v *View) Finish(p *transfer.Progress) error {
 	}
 
 	stderr := v.cmd.ErrOrStderr()
-	for _, f := range p.Failures {
+	named := p.Failures[:min(len(p.Failures), namedFailures)]
+	for _, f := range named {
 		fmt.Fprintf(stderr, "ferry: %s\n", output.Failure(&f))
 	}
 
-	if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
+	if more := max(p.FilesFailed, int64(len(p.Failures))) - int64(len(named)); more > 0 {
 		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", output.Plural(more, "item"), p.ID)
 	}
 

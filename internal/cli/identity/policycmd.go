@@ -23,6 +23,7 @@ import (
 	"ferry/internal/security/policy"
 	"ferry/internal/security/trust"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // NewPolicy makes the command `ferry policy`.
@@ -123,9 +124,10 @@ func newPolicyTest() *cobra.Command {
 		Long: `Decides as agents would, and names the rule: whether a user may send from one path
 to another, or has an authority (source, destination, delete-source, overwrite,
 operate, admin, audit, enrol, …) at an agent. Paths are absolute, as they really
-are on the agent's host; an agent's own sandbox is not known here. The authority answers.
-Rules may name users and agents that do not exist yet. Notices name the unknown ones, and
-paths beneath no root of their agent, if coordination and the authority tell you.
+are on the agent's host. The authority answers by the rules, and an agent that is up by its
+own sandbox, too. Rules may name users and agents that do not exist yet. Notices name the
+unknown ones, agents that are away, and paths beneath no root of their agent, if
+coordination, the authority and the agent tell you.
 Questions about another name take the authority audit or admin. Exits 53 where anything
 is refused.`,
 		Example: "  ferry policy test bob send ALPHA:/srv/out/a BETA:/srv/in/a\n  ferry policy test bob operate ALPHA",
@@ -149,8 +151,9 @@ is refused.`,
 			if err != nil {
 				return err
 			}
+			lines := notices(ctx, a, session.NewClient(a.Conn, q.Network, q.Timeout), all, decisions)
 			err = printDecisions(q, cmd, all, decisions)
-			for _, line := range notices(ctx, a, session.NewClient(a.Conn, q.Network, q.Timeout), all) {
+			for _, line := range lines {
 				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", output.Printable(line))
 			}
 			return err
@@ -206,8 +209,9 @@ func questions(network string, args []string) (all []enrol.Question, err error) 
 }
 
 // notices describe the parts of questions that rules do not know: users and agents that do not exist, and paths beneath no
-// root. There is none about a fact that this user may not ask for.
-func notices(ctx context.Context, a enrol.Client, net *client.Client, all []enrol.Question) (lines []string) {
+// root. There is none about a fact that this user may not ask for. A decision that an agent's sandbox refuses becomes
+// the agent's.
+func notices(ctx context.Context, a enrol.Client, net *client.Client, all []enrol.Question, decisions []enrol.Decision) (lines []string) {
 	add := func(format string, args ...any) {
 		if line := fmt.Sprintf(format, args...); !slices.Contains(lines, line) {
 			lines = append(lines, line)
@@ -220,7 +224,8 @@ func notices(ctx context.Context, a enrol.Client, net *client.Client, all []enro
 			}
 		}
 	}
-	for _, q := range all {
+	for n := range all {
+		q := &all[n]
 		if q.Agent == "" {
 			continue
 		}
@@ -228,24 +233,54 @@ func notices(ctx context.Context, a enrol.Client, net *client.Client, all []enro
 		switch {
 		case transfer.KindOf(err) == transfer.KindNotFound:
 			add("agent %s is unknown: it has never registered with this network", q.Agent)
+			continue
 		case err != nil:
 			add("coordination does not tell whether agent %s exists: %v", q.Agent, err)
-		case q.Path != "" && outside(string(q.Path), at.Roots):
-			add("%s lies beneath none of the roots of agent %s: %s", q.Path, q.Agent, strings.Join(at.Roots, " "))
+			continue
+		}
+		roots := at.Roots
+		if at.Status == wire.AgentStopped || at.Status == wire.AgentUnreachable {
+			add("agent %s is away, and its sandbox and its present roots are not known", q.Agent)
+		} else if may, err := net.May(ctx, q.Agent, wire.MayAsked{Principal: q.Principal, Right: q.Right, Path: q.Path}); err != nil {
+			add("agent %s does not tell its sandbox: %v", q.Agent, err)
+		} else {
+			if len(may.Roots) > 0 {
+				roots = may.Roots
+			}
+			if decisions[n].Error == nil && may.Error != nil {
+				decisions[n] = enrol.Decision{Error: may.Error}
+			}
+		}
+		if word := outside(string(q.Path), q.Right, roots); q.Path != "" && word != "" {
+			add("%s lies beneath %s of agent %s: %s", q.Path, word, q.Agent, strings.Join(roots, " "))
 		}
 	}
 	return lines
 }
 
-// outside reports whether a path lies beneath none of an agent's roots. Without roots that is not known.
-func outside(p string, roots []string) bool {
+// outside describes that a path lies beneath none of an agent's roots, or beneath none for an authority; "": it does not, or
+// the roots are not known.
+func outside(p string, right transfer.Authority, roots []string) string {
+	word := ""
 	for _, r := range roots {
-		dir := path.Clean(disk.ParseRoot(r).Dir)
-		if dir == "/" || p == dir || strings.HasPrefix(p, dir+"/") || !path.IsAbs(dir) {
-			return false
+		root := disk.ParseRoot(r)
+		dir := path.Clean(root.Dir)
+		if dir != "/" && p != dir && !strings.HasPrefix(p, dir+"/") && path.IsAbs(dir) {
+			continue
+		}
+		switch {
+		case root.WriteOnly && right == transfer.AuthSource:
+			word = "none of the roots to read"
+		case root.ReadOnly && right != transfer.AuthSource:
+			word = "none of the roots to write"
+		default:
+			return ""
 		}
 	}
-	return len(roots) > 0
+	if word == "" && len(roots) > 0 {
+		return "none of the roots"
+	}
+	return word
 }
 
 // printDecisions prints decisions; the error is of KindDenied where one of them is a refusal.

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,18 +29,20 @@ func newJobLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your jobs, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			headings := []string{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER"}
+			headings := []string{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER", "PROBLEM"}
 			return session.ListKept(q, cmd, headings, job.AskList, job.Page{}, func(at client.AtAgent, l *job.Listed, row output.Row) (next any) {
 				for n := range l.Jobs {
 					j := &l.Jobs[n]
-					row(view.JobOf(view.TypeJob, j), j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Counts.Ended, j.Children), fmt.Sprint(j.Counts.Successful),
-						fmt.Sprint(j.Counts.Files), fmt.Sprint(j.Counts.Failed), transfer.FormatBytes(j.Counts.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal))
+					line := view.JobOf(view.TypeJob, j)
+					line.AgentAway = at.Away
+					row(line, j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Counts.Ended, j.Children), fmt.Sprint(j.Counts.Successful),
+						fmt.Sprint(j.Counts.Files), fmt.Sprint(j.Counts.Failed), transfer.FormatBytes(j.Counts.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal), session.AwayText(at))
 					if l.More {
 						next = job.Page{After: j.ID}
 					}
 				}
 				return next
-			})
+			}, session.PageOf(func(s job.Shown) *job.Listed { return &job.Listed{Jobs: []job.Job{s.Job}} }))
 		}}
 	q.Add(c)
 	output.AddForms(c)
@@ -62,20 +65,35 @@ func withJob(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, s
 func newJobShow() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show ID", Short: "Show a job, with its sources and the state of each of its transfers", Args: usage.OneID("job"),
-		RunE: withJob(q, func(k *session.Kept, _ client.AtAgent, s *job.Shown) error {
-			if q.JSON {
-				output.JSON(k.Cmd, view.JobShownOf(s))
-			} else {
-				showJob(k.Cmd, s)
-			}
-			return nil
-		})}
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := args[0]
+			one := session.KeptOne[job.Shown]{Noun: job.Noun, Key: strings.ToLower(id), Ending: true, Decode: session.Decode[job.Shown]}
+			return session.WithShown(q, cmd, job.AskShow, one, id, job.Named{ID: id}, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
+				if at.Away == nil {
+					var err error
+					if s, err = client.JobAt(k.Ctx, at, job.Named{ID: s.ID.String(), Request: true}); err != nil {
+						return err
+					}
+				}
+				if q.JSON {
+					v := view.JobShownOf(s)
+					v.AgentAway = at.Away
+					output.JSON(cmd, v)
+				} else {
+					showJob(cmd, at, s)
+				}
+				return nil
+			})
+		}}
 	q.Add(c)
 	return c
 }
 
-func showJob(cmd *cobra.Command, s *job.Shown) {
+func showJob(cmd *cobra.Command, at client.AtAgent, s *job.Shown) {
 	rows := [][]string{{"job", s.ID.String()}, {"state", string(s.State)}}
+	if at.Away != nil {
+		rows = append(rows, []string{"problem", at.Away.String()})
+	}
 	if !s.RetryOf.IsZero() {
 		rows = append(rows, []string{"retry of", s.RetryOf.String()})
 	}
@@ -107,6 +125,9 @@ func showJob(cmd *cobra.Command, s *job.Shown) {
 	}
 	fmt.Fprintln(out)
 	output.Table(out, children)
+	if s.More {
+		fmt.Fprintf(out, "and %d more\n", s.Children-len(s.Of))
+	}
 }
 
 func newJobWatch() *cobra.Command {

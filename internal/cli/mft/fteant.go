@@ -44,9 +44,17 @@ func runAnt(r *fteRun) error {
 	if err != nil {
 		return err
 	}
+	if _, is := r.Defined["basedir"]; is && os.Getenv("FERRY_CALL") != "" {
+		return transfer.Errorf(transfer.KindUsage, "fteAnt: a program of a transfer cannot be given the property basedir, with which it would write elsewhere").
+			WithHint("write basedir into the script's <project>")
+	}
 	var given []byte
 	if r.Has("propertyfile") {
-		if given, err = session.ReadInput(r.cmd, "properties file", r.Get("propertyfile"), 2*config.MaxProperties); err != nil {
+		name, err := ofPrograms(r.Get("propertyfile"))
+		if err != nil {
+			return err
+		}
+		if given, err = session.ReadInput(r.cmd, "properties file", name, 2*config.MaxProperties); err != nil {
 			return err
 		}
 	}
@@ -105,6 +113,11 @@ func scriptOf(r *fteRun) (name string, err error) {
 	if name == "" {
 		return "", transfer.Errorf(transfer.KindUsage, "fteAnt: -f SCRIPT is missing").WithHint("fteAnt -h lists the options")
 	}
+	return ofPrograms(name)
+}
+
+// ofPrograms returns the name of a file. In a program of a transfer the file is one of the directory of programs.
+func ofPrograms(name string) (string, error) {
 	if os.Getenv("FERRY_CALL") == "" {
 		return name, nil
 	}

@@ -148,12 +148,17 @@ func tellMonitor(ctx context.Context, q *session.Query, cmd *cobra.Command, at c
 
 // withMonitor finds the monitor of a name and calls fn with it.
 func withMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *monitor.Shown) error) error {
-	return session.WithKept(k, cmd, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name}, func(open *session.Kept, at client.AtAgent, l *monitor.Listed) error {
+	return session.WithKept(k, cmd, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name}, onlyOne(fn))
+}
+
+// onlyOne returns a function that calls fn with the one monitor of an answer.
+func onlyOne(fn func(*session.Kept, client.AtAgent, *monitor.Shown) error) func(*session.Kept, client.AtAgent, *monitor.Listed) error {
+	return func(open *session.Kept, at client.AtAgent, l *monitor.Listed) error {
 		if len(l.Monitors) != 1 {
 			return transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
 		}
 		return fn(open, at, &l.Monitors[0])
-	})
+	}
 }
 
 func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
@@ -176,24 +181,34 @@ func newMonitorLs() *cobra.Command {
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List monitors: your own, and others' with the authority operate or audit", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			headings := []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}
-			return session.ListKept(q, cmd, headings, monitor.AskList, monitor.ListAsked{}, func(_ client.AtAgent, l *monitor.Listed, row output.Row) (next any) {
+			return session.ListKept(q, cmd, headings, monitor.AskList, monitor.ListAsked{}, func(at client.AtAgent, l *monitor.Listed, row output.Row) (next any) {
 				for n := range l.Monitors {
 					m := &l.Monitors[n]
-					row(view.MonitorShownOf(m), monitorRow(m)...)
+					row(viewOf(at, m), monitorRow(at, m)...)
 					if l.More {
 						next = monitor.ListAsked{After: m.Definition.Name}
 					}
 				}
 				return next
-			})
+			}, keptMonitor)
 		}}
 	q.Add(c)
 	output.AddForms(c)
 	return c
 }
 
-func monitorRow(m *monitor.Shown) []string {
-	d, problem := &m.Definition, ""
+// keptMonitor decodes a monitor that coordination has of an agent.
+var keptMonitor = session.PageOf(func(m monitor.Shown) *monitor.Listed { return &monitor.Listed{Monitors: []monitor.Shown{m}} })
+
+// viewOf returns the form of a monitor of an agent.
+func viewOf(at client.AtAgent, m *monitor.Shown) view.MonitorShown {
+	v := view.MonitorShownOf(m)
+	v.AgentAway = at.Away
+	return v
+}
+
+func monitorRow(at client.AtAgent, m *monitor.Shown) []string {
+	d, problem := &m.Definition, session.AwayText(at)
 	if m.Problem != nil {
 		problem = m.Problem.Text
 	}
@@ -205,22 +220,27 @@ func newMonitorShow() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a monitor: its definition, its counts and its present problem", Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withMonitor(q, cmd, args[0], func(_ *session.Kept, _ client.AtAgent, m *monitor.Shown) error {
+			name := args[0]
+			one := session.KeptOne[monitor.Listed]{Noun: monitor.Noun, Key: strings.ToUpper(name), Decode: keptMonitor}
+			return session.WithShown(q, cmd, monitor.AskList, one, name, monitor.ListAsked{Name: name}, onlyOne(func(_ *session.Kept, at client.AtAgent, m *monitor.Shown) error {
 				if q.JSON {
-					output.JSON(cmd, view.MonitorShownOf(m))
+					output.JSON(cmd, viewOf(at, m))
 				} else {
-					showMonitor(cmd, m)
+					showMonitor(cmd, at, m)
 				}
 				return nil
-			})
+			}))
 		}}
 	q.Add(c)
 	return c
 }
 
-func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
+func showMonitor(cmd *cobra.Command, at client.AtAgent, m *monitor.Shown) {
 	d := &m.Definition
 	rows := [][]string{{"monitor", d.Name}, {"state", m.State}}
+	if at.Away != nil {
+		rows = append(rows, []string{"problem", at.Away.String()})
+	}
 	if m.Problem != nil {
 		rows = append(rows, []string{"problem", m.Problem.Error()}, []string{"since", output.Stamp(m.Since)})
 	}
@@ -259,8 +279,8 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	add(!m.Polled.IsZero(), "last poll", fmt.Sprintf("%s, %s, %s match", output.Stamp(m.Polled), m.Took.Round(time.Millisecond), output.Plural(int64(m.Matched), things)))
 	add(m.Settling > 0, "settling", output.Plural(int64(m.Settling), "file"))
 	add(m.Skipped > 0, "not read", output.Plural(int64(m.Skipped), "directory beneath"))
-	rows = append(rows, [][]string{{"history", fmt.Sprintf("%s, %d of them gone", output.Plural(int64(max(m.History, 0)), "file"), m.Gone)},
-		{"triggers", fmt.Sprintf("%d with %s: %d submitted, %d refused, %d waiting", m.Triggers, output.Plural(int64(m.Files), "file"), m.Submitted, m.Refused, m.Waiting)}}...)
+	add(at.Away == nil, "history", fmt.Sprintf("%s, %d of them gone", output.Plural(int64(max(m.History, 0)), "file"), m.Gone))
+	rows = append(rows, [][]string{{"triggers", fmt.Sprintf("%d with %s: %d submitted, %d refused, %d waiting", m.Triggers, output.Plural(int64(m.Files), "file"), m.Submitted, m.Refused, m.Waiting)}}...)
 	add(!m.Last.IsZero(), "last trigger", output.Stamp(m.Last))
 	output.Table(cmd.OutOrStdout(), rows)
 }

@@ -51,6 +51,7 @@ var lists = []struct {
 		{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"},
 		{"ORDERS", "ALPHA", "watching", "/srv/out", "*.csv", "match", "BETA:in/", "2", "0", "2026-11-20 22:00:00", ""},
 		{"STOCK", "WAREHOUSE-SOUTH", "watching", "/srv/out/warehouse/stock", "*.csv", "match", "BETA:in/", "2", "0", "2026-11-20 22:00:00", "/srv/out/warehouse/stock cannot be read: permission denied"},
+		{"PRICES", "NORTH", "away", "out", "*.csv", "match", "BETA:in/", "2", "0", "2026-11-20 22:00:00", "agent away since 2026-11-20 22:10:00: it was stopped"},
 	}},
 	{"monitor history", [][]string{
 		{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"},
@@ -58,16 +59,21 @@ var lists = []struct {
 		{"2026-11-20 22:00:00", "refused", "01a20772-f3c1-7aab-9803-7cf40de780e6", "1", "/srv/out/stock-4712.csv", "user bob does not have the authority source at agent ALPHA: no rule gives it"},
 	}},
 	{"schedule ls", [][]string{
-		{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"},
-		{"nightly", "ALPHA", "2026-11-20 22:00:00", "1 day", "sent 2026-11-19 22:00:00", "0", "BETA", "bob"},
+		{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER", "PROBLEM"},
+		{"nightly", "ALPHA", "2026-11-20 22:00:00", "1 day", "successful", "0", "BETA", "bob", ""},
+	}},
+	{"schedule ls (an agent is away)", [][]string{
+		{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER", "PROBLEM"},
+		{"nightly", "ALPHA", "2026-11-20 22:00:00", "1 day", "successful", "0", "BETA", "bob", ""},
+		{"hourly", "NORTH", "2026-11-20 22:00:00", "1 hour", "failed", "0", "BETA", "bob", "agent away since 2026-11-20 22:10:00"},
 	}},
 	{"template ls", [][]string{
-		{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"},
-		{"monthly", "ALPHA", "BETA:/srv/in/${year}/${month}/", "year month", "bob"},
+		{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER", "PROBLEM"},
+		{"monthly", "ALPHA", "BETA", "year month", "bob", "agent away since 2026-11-20 22:10:00"},
 	}},
 	{"job ls", [][]string{
-		{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER"},
-		{"01a20772-ca3d-7cbd-89b9-4cb1ee1b3a47", "running", "ALPHA", "1/3", "1", "20000", "0", "19.5 MiB", "2026-11-20 22:00:00", "prices", "bob"},
+		{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER", "PROBLEM"},
+		{"01a20772-ca3d-7cbd-89b9-4cb1ee1b3a47", "running", "ALPHA", "1/3", "1", "20000", "0", "19.5 MiB", "2026-11-20 22:00:00", "prices", "bob", "agent away since 2026-11-20 22:10:00"},
 	}},
 	{"call ls", [][]string{
 		{"ID", "STATE", "AGENT", "PROGRAM", "EXIT CODE", "MADE", "JOB", "OWNER"},

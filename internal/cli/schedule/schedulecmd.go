@@ -145,21 +145,28 @@ func newScheduleLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your schedules, and with the authority operate those of others", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			headings := []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}
+			headings := []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER", "PROBLEM"}
 			return session.ListKept(q, cmd, headings, schedule.AskList, schedule.Page{}, func(at client.AtAgent, l *schedule.Listed, row output.Row) (next any) {
 				for n := range l.Schedules {
 					s := &l.Schedules[n]
-					row(view.ScheduleOf(view.TypeSchedule, at.Agent, s), s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s, func(id transfer.ID) transfer.State { return at.StateOf(cmd.Context(), id) }), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
+					row(viewOf(at, s), s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s, func(id transfer.ID) transfer.State { return at.StateOf(cmd.Context(), id) }), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal), session.AwayText(at))
 					if l.More {
 						next = schedule.Page{After: s.Name}
 					}
 				}
 				return next
-			})
+			}, session.PageOf(func(s schedule.Schedule) *schedule.Listed { return &schedule.Listed{Schedules: []schedule.Schedule{s}} }))
 		}}
 	q.Add(c)
 	output.AddForms(c)
 	return c
+}
+
+// viewOf returns the form of a schedule of an agent.
+func viewOf(at client.AtAgent, s *schedule.Schedule) view.ScheduleLine {
+	v := view.ScheduleOf(view.TypeSchedule, at.Agent, s)
+	v.AgentAway = at.Away
+	return v
 }
 
 func nextOf(s *schedule.Schedule) string {
@@ -210,11 +217,13 @@ func newScheduleShow() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with its sources and the outcomes of its last times", Args: usage.OneArg("the schedule's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withSchedule(q, cmd, args[0], func(_ *session.Kept, at client.AtAgent, s *schedule.Schedule) error {
+			name := args[0]
+			one := session.KeptOne[schedule.Schedule]{Noun: schedule.Noun, Key: name, Decode: session.Decode[schedule.Schedule]}
+			return session.WithShown(q, cmd, schedule.AskShow, one, name, schedule.Named{Name: name}, func(_ *session.Kept, at client.AtAgent, s *schedule.Schedule) error {
 				if q.JSON {
-					output.JSON(cmd, view.ScheduleOf(view.TypeSchedule, at.Agent, s))
+					output.JSON(cmd, viewOf(at, s))
 				} else {
-					showSchedule(cmd, at.Agent, s)
+					showSchedule(cmd, at, s)
 				}
 				return nil
 			})
@@ -223,9 +232,13 @@ func newScheduleShow() *cobra.Command {
 	return c
 }
 
-func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
-	rows := [][]string{{"schedule", s.Name}, {"agent", string(agent)}, {"owner", output.Person(s.Principal)}, {"originator", output.Printable(s.Originator.String())}, {"made", output.Stamp(s.Made)},
-		{"first", output.Stamp(s.Plan.Start)}, {"every", everyOf(s)}, {"time zone", s.Plan.Zone}, {"next", nextOf(s)}, {"if missed", s.Missed}}
+func showSchedule(cmd *cobra.Command, at client.AtAgent, s *schedule.Schedule) {
+	rows := [][]string{{"schedule", s.Name}, {"agent", string(at.Agent)}}
+	if at.Away != nil {
+		rows = append(rows, []string{"problem", at.Away.String()})
+	}
+	rows = append(rows, [][]string{{"owner", output.Person(s.Principal)}, {"originator", output.Printable(s.Originator.String())}, {"made", output.Stamp(s.Made)},
+		{"first", output.Stamp(s.Plan.Start)}, {"every", everyOf(s)}, {"time zone", s.Plan.Zone}, {"next", nextOf(s)}, {"if missed", s.Missed}}...)
 	if s.Plan.Count > 0 {
 		rows = append(rows, []string{"times", fmt.Sprintf("%d of %d", s.Done, s.Plan.Count)})
 	}

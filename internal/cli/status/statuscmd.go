@@ -62,8 +62,9 @@ func (s *section) unknown(err error) {
 func New() *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: "status", Short: "Show on one screen the transfers that run, wait and have failed, and agents that are away", Args: usage.NoArgs,
-		Long: `Shows the transfers that have failed since yesterday, wait, are parked or run, the agents
-and queue managers that are away or degraded, and the monitors with a problem.
+		Long: `Shows the transfers that have failed since yesterday and were not repeated with ferry transfer
+retry, those that wait, are parked or run, the agents and queue managers that are away or
+degraded, and the monitors with a problem.
 
 Result codes: 0 nothing needs a person, 1 something does: a failed or parked transfer, one that
 waits for space, an agent that is unreachable or degraded, a queue manager that is away or
@@ -99,16 +100,20 @@ func failure(cmd *cobra.Command, err error) error {
 // sections asks for everything on the screen. own reports that only transfers of the asker's own are in it.
 func sections(ctx context.Context, net *client.Client, timeout time.Duration, now time.Time) (all []*section, own bool, err error) {
 	failed := &section{heading: "failed since yesterday", columns: []string{"ID", "STATE", "FROM", "TO", "FAILED", "ENDED", "JOB", "REASON"},
-		list: "ferry transfer ls --state failed,partial --since yesterday", trouble: true}
+		list: "ferry transfer ls --failed --since yesterday", trouble: true}
 	parked := &section{heading: "parked", columns: []string{"ID", "STATE", "FROM", "TO", "SUBMITTED", "JOB", "REASON"}, list: "ferry transfer ls --state parked", trouble: true}
 	waiting := &section{heading: "waiting", columns: []string{"ID", "FROM", "TO", "BYTES", "SUBMITTED", "JOB", "REASON"}, list: "ferry transfer ls --state waiting,queued,accepted"}
 	running := &section{heading: "running", columns: []string{"ID", "STATE", "FROM", "TO", "FILES", "BYTES", "JOB"}, list: "ferry transfer ls --state running"}
-	end, err := net.Transfers(ctx, filterOf(now), 1<<20, func(p *transfer.Progress) error {
+	filter := filterOf(now)
+	end, err := net.Transfers(ctx, filter, 1<<20, func(p *transfer.Progress) error {
 		place(p, failed, parked, waiting, running)
 		return nil
 	})
 	if err != nil {
 		return nil, false, err
+	}
+	if end.Complete.After(filter.Since) {
+		failed.heading += fmt.Sprintf(", complete since %s", output.Stamp(end.Complete))
 	}
 	agents, err := agentsOf(ctx, net)
 	if err != nil {
@@ -119,9 +124,9 @@ func sections(ctx context.Context, net *client.Client, timeout time.Duration, no
 }
 
 // filterOf returns the filter for the transfers on the screen: those that have not ended, and those that have failed since
-// yesterday.
+// yesterday and were not repeated.
 func filterOf(now time.Time) *wire.Filter {
-	f := &wire.Filter{States: []transfer.State{transfer.Failed, transfer.Partial}, Since: time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location())}
+	f := &wire.Filter{States: []transfer.State{transfer.Failed, transfer.Partial}, Open: true, Since: time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location())}
 	for _, s := range transfer.States() {
 		if !s.Final() {
 			f.States = append(f.States, s)

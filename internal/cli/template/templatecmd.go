@@ -105,16 +105,20 @@ func newTemplateLs() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List templates of agents that you may send from", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			headings := []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}
+			headings := []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER", "PROBLEM"}
 			return session.ListKept(q, cmd, headings, template.AskList, template.Page{}, func(at client.AtAgent, l *template.Listed, row output.Row) (next any) {
 				for _, t := range l.Templates {
-					row(view.TemplateOf(view.TypeTemplate, at.Agent, &t), t.Name, string(at.Agent), string(t.Destination), output.Or(paramsText(&t), "-"), output.Person(t.Principal))
+					line := view.TemplateOf(view.TypeTemplate, at.Agent, &t)
+					line.AgentAway = at.Away
+					row(line, t.Name, string(at.Agent), string(t.Destination), output.Or(paramsText(&t), "-"), output.Person(t.Principal), session.AwayText(at))
 					if l.More {
 						next = template.Page{After: t.Name}
 					}
 				}
 				return next
-			})
+			}, session.PageOf(func(t template.Template) *template.Listed {
+				return &template.Listed{Templates: []template.Line{t.Line()}}
+			}))
 		}}
 	q.Add(c)
 	output.AddForms(c)
@@ -143,12 +147,19 @@ func newTemplateShow() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a template", Args: usage.OneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withTemplate(q, cmd, args[0], func(_ *session.Kept, at client.AtAgent, t *template.Template) error {
+			name := args[0]
+			one := session.KeptOne[template.Template]{Noun: template.Noun, Key: name, Decode: session.Decode[template.Template]}
+			return session.WithShown(q, cmd, template.AskGet, one, name, template.Named{Name: name}, func(_ *session.Kept, at client.AtAgent, t *template.Template) error {
 				if q.JSON {
-					output.JSON(cmd, view.TemplateShownOf(at.Agent, t))
+					v := view.TemplateShownOf(at.Agent, t)
+					v.AgentAway = at.Away
+					output.JSON(cmd, v)
 					return nil
 				}
 				rows := [][]string{{"template", t.Name}, {"agent", string(at.Agent)}, {"owner", output.Person(t.Principal)}, {"made", output.Stamp(t.Made)}}
+				if at.Away != nil {
+					rows = append(rows, []string{"problem", at.Away.String()})
+				}
 				for n := range t.Params {
 					text := paramText(&t.Params[n])
 					if t.Params[n].Default == nil {

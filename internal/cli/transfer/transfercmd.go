@@ -72,10 +72,18 @@ func newTransferLs() *cobra.Command {
 		if err == nil && listed > 0 && !q.JSON && !output.AsCSV(cmd) {
 			fmt.Fprintln(cmd.OutOrStdout(), sumsLine(&end.Sums))
 		}
+		if err == nil && end.Complete.After(filter.Since) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the list is complete since %s; `ferry audit ls` has older transfers\n", output.Stamp(end.Complete))
+		}
+		if err == nil && end.Sums.Retried > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %s that %s repeated; --all shows them, too\n", output.Plural(end.Sums.Retried, "transfer"),
+				map[bool]string{true: "was", false: "were"}[end.Sums.Retried == 1])
+		}
 		return err
 	}}
 	q.Add(c)
 	f.Add(c)
+	f.AddAll(c)
 	output.AddForms(c)
 	return c
 }
@@ -145,6 +153,12 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 	rows := [][]string{
 		{"transfer", p.ID.String()}, {"state", string(p.State)}, {"from", string(p.Source)}, {"to", string(p.Destination)},
 	}
+	if p.CancelledBy != "" {
+		rows = append(rows, []string{"cancelled by", output.Person(p.CancelledBy)})
+	}
+	if !p.RetriedAs.IsZero() {
+		rows = append(rows, []string{"retried as", p.RetriedAs.String()})
+	}
 	if q := r.Request; q != nil {
 		if !q.Parent.IsZero() {
 			rows = append(rows, []string{"retry of", q.Parent.String()})
@@ -155,6 +169,9 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		}
 		if which := whichFiles(q); which != "" {
 			rows = append(rows, []string{"which files", which})
+		}
+		if q.Rate > 0 {
+			rows = append(rows, []string{"limit", transfer.FormatBytes(q.Rate) + "/s"})
 		}
 	}
 	if p.FilesLeftOut > 0 {
@@ -174,6 +191,9 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", output.SettingsText(p.Settings)}, {"run-ahead", aheadText(p)},
 		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
 	}...)
+	if left := follow.Left(p); left != "" {
+		rows = append(rows, []string{"rate, time left", left})
+	}
 	if p.State.Final() {
 		rows = append(rows, []string{"result code", fmt.Sprint(p.Code)})
 	}

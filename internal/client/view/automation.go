@@ -6,6 +6,7 @@ import (
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/schedule"
 	"ferry/internal/automation/template"
+	"ferry/internal/client"
 	"ferry/internal/transfer"
 )
 
@@ -22,19 +23,21 @@ func CallOf(messageType string, c *managedcall.Call) CallLine { return CallLine{
 type JobLine struct {
 	MessageType string `json:"message_type"` // job, cancel
 	*job.Job
+	AgentAway *client.Away `json:"agent_away,omitempty"`
 }
 
 // JobOf returns the form of a job. Its type is TypeJob or TypeCancel.
-func JobOf(messageType string, j *job.Job) JobLine { return JobLine{messageType, j} }
+func JobOf(messageType string, j *job.Job) JobLine { return JobLine{MessageType: messageType, Job: j} }
 
 // A JobShown is one job with its children.
 type JobShown struct {
 	MessageType string `json:"message_type"` // job
 	*job.Shown
+	AgentAway *client.Away `json:"agent_away,omitempty"`
 }
 
 // JobShownOf returns the form of one job with its children.
-func JobShownOf(s *job.Shown) JobShown { return JobShown{TypeJob, s} }
+func JobShownOf(s *job.Shown) JobShown { return JobShown{MessageType: TypeJob, Shown: s} }
 
 // A JobChild is a transfer of a job on its way.
 type JobChild struct {
@@ -74,10 +77,13 @@ func JobSummaryOf(s *job.Shown, state transfer.State, code int) JobSummary {
 type MonitorShown struct {
 	MessageType string `json:"message_type"` // monitor
 	monitor.Shown
+	AgentAway *client.Away `json:"agent_away,omitempty"`
 }
 
 // MonitorShownOf returns the form of a monitor.
-func MonitorShownOf(m *monitor.Shown) MonitorShown { return MonitorShown{TypeMonitor, *m} }
+func MonitorShownOf(m *monitor.Shown) MonitorShown {
+	return MonitorShown{MessageType: TypeMonitor, Shown: *m}
+}
 
 // A MonitorLine is the result of a command about a monitor.
 type MonitorLine struct {
@@ -102,11 +108,12 @@ type ScheduleLine struct {
 	MessageType string             `json:"message_type"` // schedule, scheduled, removed
 	Agent       transfer.AgentName `json:"agent"`
 	*schedule.Schedule
+	AgentAway *client.Away `json:"agent_away,omitempty"`
 }
 
 // ScheduleOf returns the form of a schedule of an agent. Its type is TypeSchedule, TypeScheduled or TypeRemoved.
 func ScheduleOf(messageType string, agent transfer.AgentName, s *schedule.Schedule) ScheduleLine {
-	return ScheduleLine{messageType, agent, s}
+	return ScheduleLine{MessageType: messageType, Agent: agent, Schedule: s}
 }
 
 // A TemplateLine is a template that was made, imported, listed or removed.
@@ -114,11 +121,12 @@ type TemplateLine struct {
 	MessageType string             `json:"message_type"` // template, created, removed
 	Agent       transfer.AgentName `json:"agent"`
 	template.Line
+	AgentAway *client.Away `json:"agent_away,omitempty"`
 }
 
 // TemplateOf returns the form of a template of an agent. Its type is TypeTemplate, TypeCreated or TypeRemoved.
 func TemplateOf(messageType string, agent transfer.AgentName, l *template.Line) TemplateLine {
-	return TemplateLine{messageType, agent, *l}
+	return TemplateLine{MessageType: messageType, Agent: agent, Line: *l}
 }
 
 // A TemplateShown is one template with its request.
@@ -126,9 +134,10 @@ type TemplateShown struct {
 	MessageType string             `json:"message_type"` // template
 	Agent       transfer.AgentName `json:"agent"`
 	*template.Template
+	AgentAway *client.Away `json:"agent_away,omitempty"`
 }
 
 // TemplateShownOf returns the form of one template with its request.
 func TemplateShownOf(agent transfer.AgentName, t *template.Template) TemplateShown {
-	return TemplateShown{TypeTemplate, agent, t}
+	return TemplateShown{MessageType: TypeTemplate, Agent: agent, Template: t}
 }

@@ -36,7 +36,7 @@ func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
 		case len(out) == q.Limit:
 			left++
 		default:
-			c := p.shown(&e.Progress)
+			c := p.shown(e)
 			c.Failures = nil
 			out = append(out, c)
 		}
@@ -60,8 +60,12 @@ func (p *Picture) Sums(q Query) (sums wire.Sums) {
 			continue
 		}
 		last = e.ID
-		if p.matches(q.Filter, e) && (q.Whose == "" || Of(&e.Progress, q.Whose)) {
+		switch {
+		case q.Whose != "" && !Of(&e.Progress, q.Whose) || !p.passes(q.Filter, e):
+		case p.matches(q.Filter, e):
 			sums.Add(&e.Progress)
+		default:
+			sums.Retried++
 		}
 	}
 	return sums
@@ -88,6 +92,16 @@ func later(a, b time.Time) time.Time {
 
 // matches reports whether a filter lets a transfer through, as users see it.
 func (p *Picture) matches(f *wire.Filter, e *entry) bool {
+	passed := p.passes(f, e)
+	if !passed || f == nil || !f.Open {
+		return passed
+	}
+	_, done := p.retriedAs(e)
+	return !done
+}
+
+// passes is matches without the field Open of a filter.
+func (p *Picture) passes(f *wire.Filter, e *entry) bool {
 	if f == nil {
 		return true
 	}
@@ -115,5 +129,5 @@ func (p *Picture) matches(f *wire.Filter, e *entry) bool {
 		!f.Until.IsZero() && !began.Before(f.Until):
 		return false
 	}
-	return len(f.States) == 0 || slices.Contains(f.States, p.shown(&e.Progress).State)
+	return len(f.States) == 0 || slices.Contains(f.States, p.shown(e).State)
 }

@@ -32,13 +32,17 @@ type Picture struct {
 	agents    map[transfer.AgentName]*seen
 	removed   map[transfer.AgentName]time.Time // when each was removed, MaxAgents at most
 	transfers map[key]*entry
-	count     uint64 // entries ever made
-	bytes     int    // of all entries
+	retries   map[key][]transfer.ID // of transfers that were repeated: the repetitions that the picture has
+	complete  time.Time             // transfers that ended before may be missing; zero: none is
+	count     uint64                // entries ever made
+	bytes     int                   // of all entries
 }
 
 type seen struct {
 	beat wire.Beat
 	at   time.Time // by this clock; zero: known only from the audit log or an earlier run
+
+	before time.Time // when an earlier run of coordination heard it last, if that is known
 
 	since time.Time // when its present run was first heard of, by this clock
 
@@ -59,6 +63,8 @@ type entry struct {
 	said  bool              // by its submitter alone
 	bytes int
 
+	related transfer.Related // without RetriedAs
+	rate    rate
 	refused bool // made of a refusal alone: the ID may be of another principal's transfer
 
 	confirmed string // the run of its source that has answered for it
@@ -67,7 +73,7 @@ type entry struct {
 
 // New makes an empty picture that begins to listen now.
 func New(c clock.Clock) *Picture {
-	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}}
+	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}, retries: map[key][]transfer.ID{}}
 }
 
 // Know adds an agent that is known by name only. It reports whether it is new.
@@ -174,8 +180,8 @@ func (p *Picture) Agents() []wire.AgentStatus {
 	var out []wire.AgentStatus
 	for _, s := range p.agents {
 		a := wire.AgentStatus{Beat: s.beat, Status: s.beat.Status, Standbys: s.waiting(now)}
-		if !s.at.IsZero() {
-			a.Age = max(now.Sub(s.at), 0)
+		if heard := s.heard(); !heard.IsZero() {
+			a.Age = max(now.Sub(heard), 0)
 		}
 		if s.at.IsZero() || a.Age > wire.UnreachableAfter && a.Status != wire.AgentStopped {
 			a.Status = wire.AgentUnreachable
@@ -199,6 +205,7 @@ func (p *Picture) Progress(g *transfer.Progress) {
 		e = p.add(g)
 	}
 	e.Progress, e.said, e.refused = *g, false, false
+	e.rate.take(g, p.clock.Now())
 	p.confirm(e)
 	p.weigh(e)
 }
@@ -240,8 +247,10 @@ func (p *Picture) add(g *transfer.Progress) *entry {
 }
 
 func (p *Picture) drop(e *entry) {
+	p.forgot(e)
 	p.bytes -= e.bytes
 	delete(p.transfers, key{e.ID, e.Source})
+	p.unrelate(e)
 }
 
 // shrink drops transfers of the source that has most of them: ended ones first, then queued ones, the oldest first.
@@ -399,6 +408,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 	if s := p.agents[r.Agent]; s != nil && s.beat.Incarnation == r.Incarnation && !r.Time.Before(s.beat.Started) {
 		p.confirm(e)
 	}
+	p.relate(e, r)
 	p.fold(&e.Progress, r)
 	p.weigh(e)
 	return true
@@ -550,14 +560,17 @@ func (p *Picture) Transfer(suffix, whose string) (*transfer.Progress, error) {
 			WithHint("`ferry transfer ls` lists them")
 	}
 
-	c := p.shown(&found.Progress)
+	c := p.shown(found)
 	return &c, nil
 }
 
 // shown returns a transfer as users see it. Where it has not ended and its source is silent, its reason says so and the
 // figures are the last ones.
-func (p *Picture) shown(g *transfer.Progress) transfer.Progress {
+func (p *Picture) shown(e *entry) transfer.Progress {
+	g := &e.Progress
 	c := *g
+	c.Related, c.Rate = e.related, e.rate.last
+	c.RetriedAs, _ = p.retriedAs(e)
 	if c.State.Final() || c.State == transfer.Parked || c.State == transfer.Queued {
 		return c
 	}

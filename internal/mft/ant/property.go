@@ -38,6 +38,16 @@ func (p *properties) set(name string, v value) error {
 	return p.put(name, v)
 }
 
+// takes returns nil if result can set a property to a text of n bytes.
+func (p *properties) takes(name string, n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all[name].fixed {
+		return fmt.Errorf("the property %.60s cannot take the result of the task: it is given on the command line", name)
+	}
+	return p.room(name, n)
+}
+
 // result sets a property for the result of a task, also one that has a value.
 func (p *properties) result(name, text string) error {
 	p.mu.Lock()
@@ -50,17 +60,25 @@ func (p *properties) result(name, text string) error {
 
 // put stores a value, within the limits. The caller has the lock.
 func (p *properties) put(name string, v value) error {
+	if err := p.room(name, len(v.text)); err != nil {
+		return err
+	}
+	p.bytes += len(v.text) - len(p.all[name].text)
+	p.all[name] = v
+	return nil
+}
+
+// room returns nil if a value of n bytes is within the limits. The caller has the lock.
+func (p *properties) room(name string, n int) error {
 	old, is := p.all[name]
-	if !is && len(p.all) == maxProperties {
+	switch {
+	case !is && len(p.all) == maxProperties:
 		return fmt.Errorf("there are more than %d properties, the limit", maxProperties)
-	}
-	if len(v.text) > maxValue {
+	case n > maxValue:
 		return fmt.Errorf("the property %.60s has more than %d bytes, the limit", name, maxValue)
-	}
-	if p.bytes += len(v.text) - len(old.text); p.bytes > maxAllValues {
+	case p.bytes+n-len(old.text) > maxAllValues:
 		return fmt.Errorf("the properties have more than %d bytes, the limit", maxAllValues)
 	}
-	p.all[name] = v
 	return nil
 }
 
@@ -122,6 +140,7 @@ const maxNesting = 32
 // A propertyFile resolves the entries of a properties file, which may refer to one another.
 type propertyFile struct {
 	entries map[string]string
+	done    map[string]value // resolved ones
 	known   *properties
 	apart   bool // they have a prefix, and refer to properties without it
 	err     error
@@ -129,6 +148,9 @@ type propertyFile struct {
 
 // of returns the value of an entry.
 func (f *propertyFile) of(name string, depth int) value {
+	if v, is := f.done[name]; is {
+		return v
+	}
 	if depth > maxNesting {
 		f.err = fmt.Errorf("the property %.60s is made of itself, or of more than %d others", name, maxNesting)
 		return value{}
@@ -145,7 +167,11 @@ func (f *propertyFile) of(name string, depth int) value {
 	if err != nil && f.err == nil {
 		f.err = err
 	}
-	return value{text: text, lacks: lacks}
+	v := value{text: text, lacks: lacks}
+	if f.err == nil {
+		f.done[name] = v
+	}
+	return v
 }
 
 // load sets the properties of a file, with a prefix before their names.
@@ -157,7 +183,7 @@ func (p *properties) load(data []byte, prefix string, fixed bool) error {
 	if prefix != "" && !strings.HasSuffix(prefix, ".") {
 		prefix += "."
 	}
-	f := &propertyFile{entries: map[string]string{}, known: p, apart: prefix != ""}
+	f := &propertyFile{entries: map[string]string{}, done: map[string]value{}, known: p, apart: prefix != ""}
 	for _, e := range list {
 		f.entries[e.Key] = e.Value
 	}

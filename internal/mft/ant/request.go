@@ -68,10 +68,24 @@ func (r *Runner) withoutEffect(v *values) {
 	}
 }
 
+// maxResult is the greatest length of a task's result: the ID of a transfer.
+const maxResult = 64
+
 // outcome does a task, and puts its result code into the property of rcproperty. Without such a property a failure ends
 // the script, because nothing else would tell about it.
 func (r *Runner) outcome(v *values, do func() error) error {
 	name := v.whole("rcproperty")
+	if *v.err != nil {
+		return *v.err
+	}
+	for _, of := range []string{"rcproperty", "idproperty"} { // before anything starts that no property would name
+		if !v.e.has(of) {
+			continue
+		}
+		if err := r.properties.takes(v.whole(of), maxResult); err != nil {
+			return failed(v.e, err)
+		}
+	}
 	if *v.err != nil {
 		return *v.err
 	}

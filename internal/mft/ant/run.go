@@ -116,15 +116,24 @@ func (r *Runner) Run(ctx context.Context, targets []string) (status int, err err
 		r.print(r.Out, "\nBUILD SUCCESSFUL\n")
 		return 0, nil
 	}
-	where, status := r.Script.File, 1
+	where := r.Script.File
 	if b := (*buildError)(nil); errors.As(err, &b) {
-		where, status = fmt.Sprintf("%s:%d", where, b.line), b.status
+		where = fmt.Sprintf("%s:%d", where, b.line)
 	}
 	r.print(r.Err, "\nBUILD FAILED\n"+where+": "+err.Error()+"\n")
-	return status, nil
+	return statusOf(err), nil
 }
 
-// all runs targets. With KeepGoing it skips those that depend on a failed one, and returns the first failure.
+// statusOf returns the exit code of a failure.
+func statusOf(err error) int {
+	if b := (*buildError)(nil); errors.As(err, &b) {
+		return b.status
+	}
+	return 1
+}
+
+// all runs targets. With KeepGoing it skips those that depend on a failed one, and returns the first
+// failure with an exit code other than 0, if there is one.
 func (r *Runner) all(ctx context.Context, names []string) (first error) {
 	bad := map[string]bool{}
 	for _, name := range names {
@@ -143,7 +152,10 @@ func (r *Runner) all(ctx context.Context, names []string) (first error) {
 			if err == nil {
 				continue
 			}
-			if bad[t.name] = true; first == nil {
+			if first != nil {
+				r.print(r.Err, labelled(t.name, fmt.Sprintf("another target has failed, too: %s", err)))
+			}
+			if bad[t.name] = true; first == nil || statusOf(first) == 0 {
 				first = err
 			}
 			if !r.KeepGoing || ctx.Err() != nil {
@@ -313,11 +325,17 @@ func (r *Runner) parallel(ctx context.Context, v *values) error {
 			err := r.each(ctx, []*element{e})
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil && first == nil {
+			if err == nil {
+				return
+			}
+			if stopped := ctx.Err() != nil && errors.Is(err, context.Cause(ctx)); first != nil && !stopped {
+				r.print(r.Err, labelled("parallel", fmt.Sprintf("another task has failed, too: %s", err)))
+			}
+			if first == nil || statusOf(first) == 0 {
 				first = err
-				if early {
-					end(errors.New("another task of <parallel> has failed"))
-				}
+			}
+			if early {
+				end(errors.New("another task of <parallel> has failed"))
 			}
 		})
 	}

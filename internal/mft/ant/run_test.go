@@ -294,6 +294,40 @@ func TestParallel(t *testing.T) {
 	}
 }
 
+// Each failure of <parallel> is printed, and the exit code tells about one that has a code.
+func TestParallelFailures(t *testing.T) {
+	p := play(t, t.TempDir(), all(`<parallel threadcount="1"><fail status="0" message="one"/><fail status="7" message="two"/><fail message="three"/></parallel>`), nil)
+	if p.status != 7 || !strings.Contains(p.bad, "failed, too: two") || !strings.Contains(p.bad, "failed, too: three") {
+		t.Errorf("%d %s", p.status, p.bad)
+	}
+}
+
+// Entries of a properties file may refer to others many times.
+func TestEntriesOfEntries(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	for n := range maxNesting {
+		fmt.Fprintf(&b, "p%02d=%s\n", n, strings.Repeat(fmt.Sprintf("${p%02d}", n+1), 200))
+	}
+	fmt.Fprintf(&b, "p%02d=\n", maxNesting)
+	if err := os.WriteFile(filepath.Join(dir, "a.properties"), []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p := play(t, dir, all(`<property file="a.properties"/><echo>(${p00})</echo>`), nil); p.status != 0 || !strings.Contains(p.out, "[echo] ()") {
+		t.Errorf("%d %s %s", p.status, p.out, p.bad)
+	}
+}
+
+// A task with a result that no property can take starts nothing.
+func TestResultsWithoutProperty(t *testing.T) {
+	for _, name := range []string{"id", "rc"} {
+		p := play(t, t.TempDir(), all(copied(`idproperty="id" outcome="defer"`, "")), func(r *Runner, _ *deskNetwork) { r.Given = map[string]string{name: "x"} })
+		if p.status != 1 || !strings.Contains(p.bad, "given on the command line") || len(p.net.asked) > 0 {
+			t.Errorf("%s: %d %s; %d tasks are started", name, p.status, p.bad, len(p.net.asked))
+		}
+	}
+}
+
 // A result code is in the property of rcproperty. Without the property a failure ends the script.
 func TestOutcomes(t *testing.T) {
 	dir := t.TempDir()

@@ -104,6 +104,11 @@ func TestTransfers(t *testing.T) {
 				PreDest:    &mftxml.Command{Name: "c.xml", Type: "antscript", Targets: []string{"init"}, Properties: map[string]string{"K": "V"}, SuccessRC: "0"},
 				PostDest:   &mftxml.Command{Name: "LOAD", Type: "jcl", RetryCount: 2}}
 		},
+		`-presrc a.sh(1\,2,f(x\),C:\dir\\x),1 -postsrc antscript:b(p=recfm\(F\,B\)),,,>2&<7 -predst c\,d\(e -df b a`: func(d *mftxml.Transfer) {
+			d.Set.Programs = mftxml.Programs{PreSource: &mftxml.Command{Name: "a.sh", Type: "executable", Args: []string{"1,2", "f(x)", `C:\dir\x`}, RetryCount: 1},
+				PostSource: &mftxml.Command{Name: "b", Type: "antscript", Properties: map[string]string{"p": "recfm(F,B)"}, SuccessRC: ">2&<7"},
+				PreDest:    &mftxml.Command{Name: "c,d(e", Type: "executable"}}
+		},
 		"-t TEXT -sce IBM-1047 -dce UTF-8 -dle CRLF -sd delete -r -skeep -de overwrite -cs none -dd b a": func(d *mftxml.Transfer) {
 			it := &d.Set.Items[0]
 			it.Mode, it.Checksum = "text", "none"
@@ -408,7 +413,7 @@ func TestMessages(t *testing.T) {
 }
 
 func FuzzCreateTransfer(f *testing.F) {
-	for _, s := range []string{"-df b a", "-presrc antscript:a(b=c),1,2,3 -df b a", "-tr filesize>=1GB,x -dd b a", "-ds HLQ.X -dfa RECFM(F,B) a", "-w 3 -sq -sqdb x0A -dq Q a", "-h", "-ss 21:00 -oi days -df b a"} {
+	for _, s := range []string{"-df b a", "-presrc antscript:a(b=c),1,2,3 -df b a", `-presrc a(b\,c\)),1\\ -df b a`, "-tr filesize>=1GB,x -dd b a", "-ds HLQ.X -dfa RECFM(F,B) a", "-w 3 -sq -sqdb x0A -dq Q a", "-h", "-ss 21:00 -oi days -df b a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -233,7 +233,8 @@ func sizeOf(condition string) (digits, units string, ok bool) {
 	return digits, units, ok && isNumber(digits) && slices.Contains([]string{"b", "kb", "mb", "gb"}, units)
 }
 
-// program parses [TYPE:]COMMAND[(ARGUMENT,…)][,RETRIES[,WAIT[,CODES]]].
+// program parses [TYPE:]COMMAND[(ARGUMENT,…)][,RETRIES[,WAIT[,CODES]]]. A backslash takes away the meaning of a comma, a
+// bracket and a backslash.
 func (r *request) program(option string) *mftxml.Command {
 	if !r.Has(option) {
 		return nil
@@ -245,19 +246,22 @@ func (r *request) program(option string) *mftxml.Command {
 			c.Type, spec = t, rest
 		}
 	}
-	name, rest, _ := strings.Cut(spec, ",")
-	if open := strings.IndexByte(spec, '('); open >= 0 && open < len(name) {
-		end := strings.LastIndexByte(spec, ')')
-		if end < open {
+	parts := unescapedSplit(spec, ',')
+	name, rest := parts[0], strings.TrimPrefix(spec[len(parts[0]):], ",")
+	if before := unescapedSplit(spec, '('); len(before) > 1 && len(before[0]) < len(name) {
+		within := unescapedSplit(spec[len(before[0])+1:], ')')
+		if len(within) == 1 {
 			r.bad("-%s %q has no bracket behind the arguments", option, spec)
 			return c
 		}
-		name, rest = spec[:open], strings.TrimPrefix(spec[end+1:], ",")
-		for a := range strings.SplitSeq(spec[open+1:end], ",") {
-			r.argument(c, a)
+		behind := within[len(within)-1]
+		arguments := strings.TrimSuffix(spec[len(before[0])+1:], ")"+behind)
+		name, rest = before[0], strings.TrimPrefix(behind, ",")
+		for _, a := range unescapedSplit(arguments, ',') {
+			r.argument(c, unescaped(a))
 		}
 	}
-	c.Name = name
+	c.Name = unescaped(name)
 	tries := strings.SplitN(rest, ",", 3)
 	for n, to := range []*int{&c.RetryCount, &c.RetryWait} {
 		if n < len(tries) && tries[n] != "" {
@@ -275,6 +279,37 @@ func (r *request) program(option string) *mftxml.Command {
 		r.bad("-%s names no program", option)
 	}
 	return c
+}
+
+// unescapedSplit splits a text at each sign that has no backslash before it. It has one part at least.
+func unescapedSplit(s string, sign byte) (parts []string) {
+	from := 0
+	for n := 0; n < len(s); n++ {
+		switch {
+		case escapes(s, n):
+			n++
+		case s[n] == sign:
+			parts, from = append(parts, s[from:n]), n+1
+		}
+	}
+	return append(parts, s[from:])
+}
+
+// escapes reports whether a byte of a text is a backslash that takes away the meaning of the next one.
+func escapes(s string, n int) bool {
+	return s[n] == '\\' && n+1 < len(s) && strings.IndexByte(`,()\`, s[n+1]) >= 0
+}
+
+// unescaped returns a text without the backslashes that take away a meaning. Others, as in a path of Windows, stay.
+func unescaped(s string) string {
+	var b strings.Builder
+	for n := 0; n < len(s); n++ {
+		if escapes(s, n) {
+			n++
+		}
+		b.WriteByte(s[n])
+	}
+	return b.String()
 }
 
 // argument adds an argument; an antscript has properties and targets.

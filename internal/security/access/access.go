@@ -105,6 +105,21 @@ func (j *Judge) Ask(q Question) (rule string, err error) {
 	return j.decide(who, q)
 }
 
+// AskRules is Ask by the network's rules alone, without the sandbox.
+func (j *Judge) AskRules(q Question) error {
+	if j == nil || q.Right == transfer.AuthNone {
+		return nil
+	}
+	who, err := j.who(q.Principal)
+	if err != nil || who.of == nil {
+		return err
+	}
+	if d := who.of.Decide(j.question(who.Principal, q)); !d.Allowed {
+		return refusal(who.Principal, q, d, "")
+	}
+	return nil
+}
+
 // Delegates returns nil where the rules let a user speak for another one at an agent. It ignores sandboxes.
 func (j *Judge) Delegates(by, principal string, at transfer.AgentName) error {
 	q := Question{Principal: by, Right: transfer.AuthDelegate, Agent: at}

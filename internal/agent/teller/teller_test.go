@@ -1,0 +1,156 @@
+package teller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/automation/duty"
+	"ferry/internal/ledger"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/quiet"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A world is a teller, the definitions of its duty, and a coordination that keeps them.
+type world struct {
+	*Teller
+	t       *testing.T
+	have    map[string]string // name and text of the definitions of the duty
+	readers []transfer.Authority
+
+	kept  map[wire.DefinitionName]string
+	mark  string
+	asked []wire.Keep
+	fail  error // of coordination
+}
+
+func newWorld(t *testing.T) *world {
+	l, err := ledger.Open(t.TempDir(), ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	log := slog.New(slog.DiscardHandler)
+	w := &world{t: t, have: map[string]string{}, kept: map[wire.DefinitionName]string{}}
+	w.Teller = New(Config{Ask: w.ask, Ledger: l, Keepers: []duty.Keeper{w}, Changed: make(chan struct{}, 1), Fenced: func() bool { return false },
+		Context: t.Context(), Clock: clock.System, Log: log, Quiet: quiet.New(log, time.Now)})
+	return w
+}
+
+func (w *world) Kept(_ *ledger.Tx, add func(wire.Definition)) error {
+	for key, text := range w.have {
+		add(wire.Definition{DefinitionName: wire.DefinitionName{Noun: "monitor", Key: key}, Owner: "ann", Readers: w.readers, Shown: json.RawMessage(fmt.Sprintf("%q", text))})
+	}
+	return nil
+}
+
+// ask does as coordination does.
+func (w *world) ask(_ context.Context, data []byte, _ time.Duration) ([]byte, error) {
+	ask, err := wire.DecodeAsk(data)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	k, err := wire.ReadBody[wire.Keep](ask.Kind, ask.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.asked = append(w.asked, *k)
+	ans := wire.Answer{V: wire.Version}
+	switch {
+	case w.fail != nil:
+		return nil, w.fail
+	case k.Base != "" && k.Base != w.mark:
+		ans.Error = transfer.Errorf(transfer.KindConflict, "others")
+	default:
+		if k.Base == "" {
+			w.kept = map[wire.DefinitionName]string{}
+		}
+		for _, d := range k.Put {
+			w.kept[d.DefinitionName] = string(d.Shown)
+		}
+		for _, name := range k.Gone {
+			delete(w.kept, name)
+		}
+		w.mark = k.Mark
+	}
+	return wire.Marshal(ans), nil
+}
+
+// tells has the teller compare, and checks that coordination then has the definitions. It returns the messages.
+func (w *world) tells() []wire.Keep {
+	w.t.Helper()
+	w.asked = nil
+	w.tell(w.t.Context(), time.Second)
+	if len(w.kept) != len(w.have) {
+		w.t.Errorf("coordination has %d definitions of %d", len(w.kept), len(w.have))
+	}
+	for key, text := range w.have {
+		if got := w.kept[wire.DefinitionName{Noun: "monitor", Key: key}]; got != fmt.Sprintf("%q", text) {
+			w.t.Errorf("coordination has %.40s of %s", got, key)
+		}
+	}
+	return w.asked
+}
+
+// Coordination has the present definitions after each comparison, and is told the differences alone.
+func TestTeller(t *testing.T) {
+	w := newWorld(t)
+	if all := w.tells(); len(all) != 1 || all[0].Base != "" {
+		t.Errorf("at first it tells %+v", all)
+	}
+	w.have["A"], w.have["B"] = "1", "1"
+	if all := w.tells(); len(all) != 1 || len(all[0].Put) != 2 {
+		t.Errorf("of new ones it tells %+v", all)
+	}
+	if all := w.tells(); len(all) != 0 {
+		t.Errorf("without a change it tells %+v", all)
+	}
+	w.have["B"] = "2"
+	delete(w.have, "A")
+	if all := w.tells(); len(all) != 1 || len(all[0].Put) != 1 || !slices.Equal(all[0].Gone, []wire.DefinitionName{{Noun: "monitor", Key: "A"}}) {
+		t.Errorf("of a change it tells %+v", all)
+	}
+
+	// Coordination has lost them: the comparison finds that.
+	w.mark, w.kept = "", map[wire.DefinitionName]string{}
+	w.agreed = time.Now().Add(-tellCompare)
+	if all := w.tells(); len(all) != 2 || all[1].Base != "" {
+		t.Errorf("when coordination has none it tells %+v", all)
+	}
+
+	// Many do not fit into one message.
+	for n := range 20 {
+		w.have[fmt.Sprint("M", n)] = strings.Repeat("x", wire.MaxKeep/4)
+	}
+	if all := w.tells(); len(all) < 5 {
+		t.Errorf("20 large ones are told in %d messages", len(all))
+	}
+
+	// Those that were not told are told at the end.
+	w.have["Z"], w.fail = "1", transfer.Errorf(transfer.KindUnreachable, "nothing listens")
+	w.tell(t.Context(), time.Second)
+	w.fail = nil
+	if w.End(); w.kept[wire.DefinitionName{Noun: "monitor", Key: "Z"}] == "" {
+		t.Error("the last change is lost at the end")
+	}
+	w.asked = nil
+	if w.End(); len(w.asked) != 0 {
+		t.Errorf("the end tells %+v", w.asked)
+	}
+}
+
+// The rights of others than the owner are not told where the agent has a sandbox.
+func TestTellerWithSandbox(t *testing.T) {
+	w := newWorld(t)
+	w.have["A"], w.readers, w.Sandbox = "1", []transfer.Authority{transfer.AuthOperate}, true
+	if all := w.tells(); len(all) != 1 || len(all[0].Put) != 1 || len(all[0].Put[0].Readers) != 0 || all[0].Put[0].Owner != "ann" {
+		t.Errorf("it tells %+v", all)
+	}
+}

@@ -1,0 +1,138 @@
+package status_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/coordination/status"
+	"ferry/internal/sys/clock"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A transfer that was repeated names the repetition, and is not open any more. A repetition that was refused does not
+// count, and a cancelled one leaves the transfer open.
+func TestRetriedAs(t *testing.T) {
+	p := status.New(clock.System)
+	id := func(n byte) transfer.ID { return transfer.ID{5: n, 6: 0x70, 8: 0x80, 15: n} }
+	end := func(n, of byte, event audit.Event, state transfer.State) {
+		r := audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(n), Time: time.Now(), Principal: "ann"}
+		first := r
+		first.Event, first.Request = audit.Submitted, &audit.RequestFacts{}
+		if of > 0 {
+			first.Request.Parent = id(of)
+		}
+		p.Record(&first)
+		r.Event, r.State = event, state
+		p.Record(&r)
+	}
+	check := func(when string, retried transfer.ID, open, left int) {
+		t.Helper()
+		g, err := p.Transfer(id(1).String(), "")
+		if err != nil || g.RetriedAs != retried {
+			t.Errorf("%s: it was retried as %v, not %v; %v", when, g.RetriedAs, retried, err)
+		}
+		q := status.Query{Limit: 10, Filter: &wire.Filter{Failed: true, Open: true}}
+		list, _ := p.Transfers(q)
+		if sums := p.Sums(q); len(list) != open || int(sums.Transfers) != open || int(sums.Retried) != left {
+			t.Errorf("%s: %d are open, not %d; the sums are %+v", when, len(list), open, sums)
+		}
+		q.Filter.Open = false
+		if list, _ := p.Transfers(q); len(list) != open+left {
+			t.Errorf("%s: of all there are %d, not %d", when, len(list), open+left)
+		}
+	}
+	end(1, 0, audit.Failed, transfer.Failed)
+	check("at first", transfer.ID{}, 1, 0)
+	end(2, 1, audit.Cancelled, transfer.Withdrawn)
+	check("after a refused repetition", transfer.ID{}, 1, 0)
+	end(3, 1, audit.Cancelled, transfer.Cancelled)
+	check("after a cancelled repetition", id(3), 1, 0)
+	end(4, 1, audit.Failed, transfer.Failed)
+	check("after a repetition that failed", id(4), 1, 1)
+	end(5, 4, audit.Completed, transfer.Successful)
+	check("after the repetition of that", id(4), 0, 2)
+	end(6, 1, audit.Cancelled, transfer.Cancelled)
+	check("after another one was cancelled", id(4), 0, 2)
+
+	if g, err := p.Transfer(id(3).String(), ""); err != nil || g.CancelledBy != "ann" || g.RetryOf != id(1) {
+		t.Errorf("the cancelled one is %+v, %v", g.Related, err)
+	}
+	if g, err := p.Transfer(id(2).String(), ""); err != nil || g.CancelledBy != "" {
+		t.Errorf("the refused one was cancelled by %q, %v", g.CancelledBy, err)
+	}
+}
+
+// The rate is that of the last seconds, and stays while the transfer waits. A resume makes no negative one.
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		id := transfer.ID{6: 0x70, 8: 0x80, 15: 1}
+		report := func(state transfer.State, bytes int64) int64 {
+			p.Progress(&transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: state, Traffic: transfer.Traffic{BytesSent: bytes}})
+			g, err := p.Transfer(id.String(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g.Rate
+		}
+		bytes := int64(1 << 30) // sent before this coordination started
+		if r := report(transfer.Running, bytes); r != 0 {
+			t.Errorf("the first report gives the rate %d", r)
+		}
+		for range 60 {
+			wait(time.Second)
+			bytes += 300_000
+			if r := report(transfer.Running, bytes); r != 300_000 {
+				t.Fatalf("the rate is %d", r)
+			}
+		}
+		wait(time.Hour)
+		if r := report(transfer.Waiting, bytes); r != 300_000 {
+			t.Errorf("while it waits the rate is %d", r)
+		}
+		wait(time.Hour)
+		if r := report(transfer.Running, bytes-1000); r != 300_000 {
+			t.Errorf("when it runs again the rate is %d", r)
+		}
+		for range 60 {
+			wait(time.Second)
+			bytes += 600_000
+			report(transfer.Running, bytes)
+		}
+		if r := report(transfer.Running, bytes); r < 590_000 || r > 610_000 {
+			t.Errorf("a minute later the rate is %d", r)
+		}
+	})
+}
+
+// A picture that has forgotten transfers says since when it is complete.
+func TestCompleteSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		wait(24 * time.Hour)
+		began := time.Now()
+		wait(time.Hour)
+		for n := range status.MaxTransfers + status.MaxTransfers/10 + 1 {
+			if n == 1000 && !p.CompleteSince().IsZero() {
+				t.Fatal("it is not complete at first")
+			}
+			at := began.Add(time.Duration(n) * time.Millisecond)
+			p.Progress(&transfer.Progress{ID: transfer.NewID(at), Source: "ALPHA", Destination: "BETA", State: transfer.Successful, Submitted: at, Ended: at})
+		}
+		gone := began.Add(status.MaxTransfers / 10 * time.Millisecond)
+		if got := p.CompleteSince(); got.Sub(gone).Abs() > time.Second {
+			t.Errorf("it is complete since %v, not %v", got, gone)
+		}
+		p.Begin(began)
+		if got := p.CompleteSince(); !got.After(began) {
+			t.Errorf("records from before make it complete since %v", got)
+		}
+		p.Begin(time.Now())
+		if got := p.CompleteSince(); !got.Equal(time.Now()) {
+			t.Errorf("without the records before now it is complete since %v", got)
+		}
+	})
+}
