@@ -45,7 +45,7 @@ func runAnt(r *fteRun) error {
 		return err
 	}
 	if _, is := r.Defined["basedir"]; is && os.Getenv("FERRY_CALL") != "" {
-		return transfer.Errorf(transfer.KindUsage, "fteAnt: a program of a transfer cannot be given the property basedir, with which it would write elsewhere").
+		return transfer.Errorf(transfer.KindUsage, "fteAnt: a program of a transfer takes no property basedir: it writes beneath its own directory").
 			WithHint("write basedir into the script's <project>")
 	}
 	var given []byte
