@@ -185,7 +185,8 @@ func (o *programRunner) runProgram(ctx context.Context, at transfer.CallPoint) (
 func (o *programRunner) files(at transfer.CallPoint) transfer.ExitFiles {
 	return func(ctx context.Context, put func(transfer.ExitFile) error) error {
 		if at.Post() {
-			return o.items.ItemsFor(o.rec.read().Progress.Failures, put)
+			rec := o.rec.read()
+			return o.items.ItemsFor(rec.Progress.Failures, rec.Arrived, put)
 		}
 		return o.cfg.walks().Files(ctx, o.rec.read(), put)
 	}

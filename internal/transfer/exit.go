@@ -78,6 +78,7 @@ type ExitFile struct {
 	Name     Path      `json:"name"` // beneath DEST
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified,omitzero"`
+	Arrived  bool      `json:"arrived,omitempty"` // false: it has not, or that is not known
 	Failed   bool      `json:"failed,omitempty"`
 	Error    string    `json:"error,omitempty"`
 }

@@ -114,8 +114,9 @@ func fileOf(it *transfer.Item) transfer.ExitFile {
 	return f
 }
 
-// ItemsFor calls put for the files of the item journal. failures are known failures of items.
-func (s *List) ItemsFor(failures []transfer.Outcome, put func(transfer.ExitFile) error) error {
+// ItemsFor calls put for the files of the item journal. failures are known failures of items. arrived are the items that
+// are known to have arrived.
+func (s *List) ItemsFor(failures []transfer.Outcome, arrived transfer.ItemRanges, put func(transfer.ExitFile) error) error {
 	failed := map[uint64]*transfer.Error{}
 	for n := range failures {
 		failed[failures[n].Item] = failures[n].Err
@@ -133,6 +134,8 @@ func (s *List) ItemsFor(failures []transfer.Outcome, put func(transfer.ExitFile)
 			f := fileOf(it)
 			if e := cmp.Or(it.Err, failed[n+uint64(k)]); e != nil {
 				f.Failed, f.Error = true, e.Text
+			} else {
+				f.Arrived = arrived.Has(n + uint64(k))
 			}
 			if err := put(f); err != nil {
 				return err
