@@ -258,11 +258,11 @@ func (x *Executor) exit(ctx context.Context, c *transfer.Call, f *facts, files t
 	}
 
 	f.Exit, f.Agent = strings.TrimSuffix(string(at), "-exit"), x.cfg.Agent
-	known := map[transfer.Path]transfer.Path{}
+	known := givenFiles{}
 	if all := files; at == transfer.SourceStartExit {
 		files = func(ctx context.Context, put func(transfer.ExitFile) error) error {
 			return all(ctx, func(one transfer.ExitFile) error {
-				known[one.Source] = one.Name
+				known.add(one)
 				return put(one)
 			})
 		}
@@ -330,7 +330,7 @@ func sourcesOf(q *transfer.Request) transfer.ExitFiles {
 			if q.Base != "" {
 				at = transfer.Path(strings.TrimSuffix(string(q.Base), "/")+"/") + at
 			}
-			if err := put(transfer.ExitFile{Source: at}); err != nil {
+			if err := put(transfer.ExitFile{Source: at, Item: n}); err != nil {
 				return err
 			}
 		}

@@ -11,9 +11,9 @@ import (
 
 // A selection is the files that an exit has chosen, with their names. nil: all files are sent.
 type selection struct {
-	names map[transfer.Path]transfer.Path // by source
-	dirs  map[transfer.Path]bool          // of the names
-	into  bool                            // the common DEST takes the names
+	names map[transfer.ItemPath]transfer.Path // by source
+	dirs  map[transfer.ItemPath]bool          // of the names
+	into  bool                                // the common DEST takes the names
 	asked *Reader
 }
 
@@ -29,9 +29,9 @@ func (c *Config) chosen(rec *ledger.Source) (*selection, error) {
 	if choice == nil || !choice.Chosen {
 		return nil, transfer.Errorf(transfer.KindInternal, "the ledger has lost the files that the exit of transfer %s has chosen", rec.Request.ID)
 	}
-	s := &selection{names: map[transfer.Path]transfer.Path{}, dirs: choice.Directories(), asked: c.Reader(rec)}
+	s := &selection{names: map[transfer.ItemPath]transfer.Path{}, dirs: choice.Directories(), asked: c.Reader(rec)}
 	for _, f := range choice.Files {
-		s.names[f.Source] = f.Name
+		s.names[transfer.ItemPath{Item: f.Item, Path: f.Source}] = f.Name
 	}
 	if r := rec.Resolution; r != nil {
 		s.into = r.Into
@@ -52,9 +52,9 @@ func (s *selection) takes(it *transfer.Item) bool {
 		return true
 	}
 	if it.Type == transfer.ItemDir {
-		return s.dirs[it.Name]
+		return s.dirs[transfer.ItemPath{Item: it.Arg, Path: it.Name}]
 	}
-	name, ok := s.names[it.Source]
+	name, ok := s.names[transfer.ItemPath{Item: it.Arg, Path: it.Source}]
 	if !ok {
 		return false
 	}
@@ -97,7 +97,9 @@ func (c *Config) Files(ctx context.Context, rec *ledger.Source, put func(transfe
 		if err := TooMuch(&whole, items, files, bytes); err != nil || it.Type != transfer.ItemFile {
 			return err
 		}
-		return put(fileOf(&it))
+		f := fileOf(&it)
+		f.Dest = whole.Items[it.Arg].Dest
+		return put(f)
 	})
 	if err == nil {
 		err = ctx.Err()
@@ -107,7 +109,7 @@ func (c *Config) Files(ctx context.Context, rec *ledger.Source, put func(transfe
 
 // fileOf returns an item for an exit.
 func fileOf(it *transfer.Item) transfer.ExitFile {
-	f := transfer.ExitFile{Source: it.Source, Name: it.Name, Size: it.Size}
+	f := transfer.ExitFile{Source: it.Source, Name: it.Name, Size: it.Size, Item: it.Arg}
 	if it.Mtime != 0 {
 		f.Modified = time.Unix(0, it.Mtime).UTC()
 	}
