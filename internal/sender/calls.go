@@ -44,11 +44,12 @@ type programRunner struct {
 }
 
 // prepare runs the steps before the destination is asked: it checks the triggers, once, and runs the source-start exit
-// and the pre-source program. ready is false if the transfer ends, waits or stops.
+// and the pre-source program. A transfer with an epoch has begun, and none of them decides about it any more. ready is
+// false if the transfer ends, waits or stops.
 func (o *programRunner) prepare(ctx context.Context) (ready bool, v *DriveResult, err error) {
 	rec := o.rec.read()
 	q := &rec.Request
-	if rec.Programs.Ready || rec.Dest != "" || len(q.Triggers) == 0 && !o.cfg.runs(q, transfer.PreSource) {
+	if rec.Programs.Ready || rec.Dest != "" || rec.Epoch > 0 || len(q.Triggers) == 0 && !o.cfg.runs(q, transfer.PreSource) {
 		return true, nil, nil
 	}
 	if !rec.Programs.Met && len(q.Triggers) > 0 {

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"context"
 	"testing"
 
 	"ferry/internal/faulty"
@@ -40,6 +41,35 @@ func TestArrivedItemsAreKnownToAnExit(t *testing.T) {
 			if want := exit && (n == 0 || n == 3 || n == 6); m.rec.read().Arrived.Has(uint64(n)) != want {
 				t.Errorf("with an exit: %v; item %d has arrived: %v", exit, n, !want)
 			}
+		}
+	}
+}
+
+// startExit are programs with an exit at the start of each transfer, and count its runs.
+type startExit struct {
+	Programs
+	runs int
+}
+
+func (*startExit) Runs(_ *transfer.Request, at transfer.CallPoint) bool { return at == transfer.PreSource }
+
+func (*startExit) Choice(*transfer.Request) (*transfer.Choice, error) { return nil, nil }
+
+func (s *startExit) Run(context.Context, *transfer.Call) (*transfer.Error, error) {
+	s.runs++
+	return nil, nil
+}
+
+// An exit that is configured while a stored transfer is under way does not decide about it.
+func TestNoStartExitAfterTheStart(t *testing.T) {
+	for epoch, runs := range []int{1, 0} {
+		m, exit := newMade(t, faulty.NewMemoryFiles()), &startExit{}
+		m.cfg.Programs = exit
+		if err := m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error { rec.Epoch = uint32(epoch); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if ready, _, err := m.programs.prepare(t.Context()); !ready || err != nil || exit.runs != runs {
+			t.Errorf("in epoch %d the exit runs %d times: %v, %v", epoch, exit.runs, ready, err)
 		}
 	}
 }
