@@ -47,7 +47,7 @@ func factsOf(c *transfer.Call) *facts {
 	return f
 }
 
-// encode returns the facts in JSON, with the files. The error is of KindTooLarge if they are too long.
+// encode returns the facts in JSON, with the files. The error is of KindExit if they are too long.
 func (f *facts) encode(ctx context.Context, files transfer.ExitFiles) ([]byte, error) {
 	b, err := json.Marshal(f)
 	if err != nil || files == nil {
@@ -64,7 +64,7 @@ func (f *facts) encode(ctx context.Context, files transfer.ExitFiles) ([]byte, e
 			b = append(b, ',')
 		}
 		if first = false; len(b)+len(line) > transfer.MaxExitFacts {
-			return transfer.Errorf(transfer.KindTooLarge, "the facts for the exit have more than %d bytes, the limit: there are too many files", transfer.MaxExitFacts).
+			return transfer.Errorf(transfer.KindExit, "the facts for the exit have more than %d bytes, the limit: there are too many files", transfer.MaxExitFacts).
 				WithHint("send them in several transfers")
 		}
 		b = append(append(b, '\n'), line...)

@@ -164,7 +164,7 @@ func TestFacts(t *testing.T) {
 		}
 		return err
 	}))
-	if transfer.KindOf(err) != transfer.KindTooLarge {
+	if transfer.KindOf(err) != transfer.KindExit {
 		t.Errorf("too many files are %v", err)
 	}
 }

@@ -273,9 +273,8 @@ func (x *Executor) exit(ctx context.Context, c *transfer.Call, f *facts, files t
 	case ctx.Err() != nil || kind.Waits():
 		return nil, err
 	default:
-		e := *transfer.AsError(err)
-		e.Kind = transfer.KindExit
-		return &e, x.record(c, at, state{Attempt: 1, Failure: &e}, &transfer.Ran{Code: -1}, "")
+		e := transfer.AsError(err)
+		return e, x.record(c, at, state{Attempt: 1, Failure: e}, &transfer.Ran{Code: -1}, "")
 	}
 
 	p := &transfer.Program{Name: x.cfg.Exits.Programs[at], Timeout: transfer.Duration(cmp.Or(x.cfg.Exits.Time, transfer.DefaultExitTime))}

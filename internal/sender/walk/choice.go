@@ -71,7 +71,8 @@ func (s *selection) takes(it *transfer.Item) bool {
 	return true
 }
 
-// Files calls put for each file that a request would send at present.
+// Files calls put for each file that a request would send at present. The limits of the request are for the files that an
+// exit then chooses.
 func (c *Config) Files(ctx context.Context, rec *ledger.Source, put func(transfer.ExitFile) error) error {
 	whole := rec.Request
 	whole.Items, whole.Rest = nil, nil
@@ -85,17 +86,9 @@ func (c *Config) Files(ctx context.Context, rec *ledger.Source, put func(transfe
 	if err != nil {
 		return err
 	}
-	var items, files, bytes int64
 	_, err = c.Place.Walk(ctx, s.Walk, func(it transfer.Item) error {
-		if !whole.Takes(&it) {
+		if !whole.Takes(&it) || it.Type != transfer.ItemFile {
 			return nil
-		}
-		items++
-		if it.Type == transfer.ItemFile {
-			files, bytes = files+1, bytes+it.Size
-		}
-		if err := TooMuch(&whole, items, files, bytes); err != nil || it.Type != transfer.ItemFile {
-			return err
 		}
 		f := fileOf(&it)
 		f.Dest = whole.Items[it.Arg].Dest
