@@ -51,7 +51,9 @@ type startExit struct {
 	runs int
 }
 
-func (*startExit) Runs(_ *transfer.Request, at transfer.CallPoint) bool { return at == transfer.PreSource }
+func (*startExit) Runs(_ *transfer.Request, at transfer.CallPoint) bool {
+	return at == transfer.PreSource
+}
 
 func (*startExit) Choice(*transfer.Request) (*transfer.Choice, error) { return nil, nil }
 
