@@ -161,7 +161,9 @@ func TestAnExitThatIsBroken(t *testing.T) {
 func TestFilesThatCannotBeFound(t *testing.T) {
 	b := newBench(t, map[string]string{"x": `{"action":"proceed"}`}, "source-start=x")
 	c := of(transfer.PreSource, nil)
-	c.Files = ignoring(func(func(transfer.ExitFile) error) error { return transfer.Errorf(transfer.KindUsage, "DEST is no directory") })
+	c.Files = ignoring(func(func(transfer.ExitFile) error) error {
+		return transfer.Errorf(transfer.KindUsage, "DEST is no directory")
+	})
 	if failure := b.run(t, c); failure == nil || failure.Kind != transfer.KindUsage || len(b.ran) > 0 {
 		t.Errorf("%v were run: %v", b.ran, failure)
 	}
