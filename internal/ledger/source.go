@@ -64,6 +64,8 @@ type Programs struct {
 	Ready  bool            `json:"ready,omitempty"`  // the pre-source exit and program have ended well, too
 	Chosen bool            `json:"chosen,omitempty"` // the exit has chosen the files to send
 	Failed *transfer.Error `json:"failed,omitempty"` // of the first later program that failed
+	// AtDest is when the destination first said that an exit of its own runs; zero: there was progress since.
+	AtDest time.Time `json:"at_destination,omitzero"`
 }
 
 // Fail records the first failure; a nil e is none.

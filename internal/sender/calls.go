@@ -219,14 +219,18 @@ func (o *programRunner) finish(ctx context.Context) (*DriveResult, error) {
 	return &DriveResult{Final: true}, err
 }
 
-// programRuns records that the destination runs a program of the transfer: meanwhile the recovery time-out does not
-// count.
-func (r *record) programRuns(since time.Time) error {
-	if r.read().Request.Programs.OfDest() == nil {
-		return nil
+// programRuns records that the destination runs a program of the transfer, or an exit: meanwhile the recovery time-out
+// does not count. Without a program in the request only the destination knows, and it counts again after
+// transfer.MaxProgramTime without progress: counts reports that.
+func (r *record) programRuns(now time.Time) (counts bool, err error) {
+	rec := r.read()
+	if rec.Request.Programs.OfDest() == nil && !rec.Programs.AtDest.IsZero() && now.Sub(rec.Programs.AtDest) > transfer.MaxProgramTime {
+		return true, nil
 	}
-	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Recovering = since
+	return false, r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		if rec.Recovering = now; rec.Programs.AtDest.IsZero() {
+			rec.Programs.AtDest = now
+		}
 		return nil
 	})
 }

@@ -3,6 +3,7 @@ package sender
 import (
 	"context"
 	"testing"
+	"time"
 
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
@@ -73,5 +74,25 @@ func TestNoStartExitAfterTheStart(t *testing.T) {
 		if ready, _, err := m.programs.prepare(t.Context()); !ready || err != nil || exit.runs != runs {
 			t.Errorf("in epoch %d the exit runs %d times: %v, %v", epoch, exit.runs, ready, err)
 		}
+	}
+}
+
+// The recovery time-out does not count while an exit of the destination runs. It counts after a day, as only the
+// destination knows of the exit.
+func TestExitsOfTheDestinationHoldTheTimeOut(t *testing.T) {
+	m := newMade(t, faulty.NewMemoryFiles())
+	if err := m.rec.begin(); err != nil {
+		t.Fatal(err)
+	}
+	limit := m.rec.read().Request.RecoveryTimeout()
+	for begun := m.clock.now; m.clock.now.Sub(begun) < 5*transfer.MaxProgramTime; m.clock.now = m.clock.now.Add(time.Hour) {
+		passed := m.clock.now.Sub(begun)
+		counts, err := m.rec.programRuns(m.clock.now)
+		if err != nil || counts != (passed > transfer.MaxProgramTime) || m.rec.overdue() != (passed >= transfer.MaxProgramTime+limit) {
+			t.Fatalf("after %s the time-out counts: %v, %v; it is over: %v", passed, counts, err, m.rec.overdue())
+		}
+	}
+	if err := m.rec.progressed(); err != nil || !m.rec.read().Programs.AtDest.IsZero() {
+		t.Errorf("after progress it is %s, %v", m.rec.read().Programs.AtDest, err)
 	}
 }

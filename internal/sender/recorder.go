@@ -288,7 +288,7 @@ func (r *recorder) writeBatch(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes
 		return err
 	}
 
-	rec.Recovering, rec.Crashes = time.Time{}, 0
+	rec.Recovering, rec.Crashes, rec.Programs.AtDest = time.Time{}, 0, time.Time{}
 	if err := r.rec.noteItems(t, rec, audit.Items, fresh); err != nil {
 		return err
 	}
