@@ -44,11 +44,12 @@ type programRunner struct {
 }
 
 // prepare runs the steps before the destination is asked: it checks the triggers, once, and runs the source-start exit
-// and the pre-source program. ready is false if the transfer ends, waits or stops.
+// and the pre-source program. A transfer with an epoch has begun, and none of them decides about it any more. ready is
+// false if the transfer ends, waits or stops.
 func (o *programRunner) prepare(ctx context.Context) (ready bool, v *DriveResult, err error) {
 	rec := o.rec.read()
 	q := &rec.Request
-	if rec.Programs.Ready || rec.Dest != "" || len(q.Triggers) == 0 && !o.cfg.runs(q, transfer.PreSource) {
+	if rec.Programs.Ready || rec.Dest != "" || rec.Epoch > 0 || len(q.Triggers) == 0 && !o.cfg.runs(q, transfer.PreSource) {
 		return true, nil, nil
 	}
 	if !rec.Programs.Met && len(q.Triggers) > 0 {
@@ -185,7 +186,8 @@ func (o *programRunner) runProgram(ctx context.Context, at transfer.CallPoint) (
 func (o *programRunner) files(at transfer.CallPoint) transfer.ExitFiles {
 	return func(ctx context.Context, put func(transfer.ExitFile) error) error {
 		if at.Post() {
-			return o.items.ItemsFor(o.rec.read().Progress.Failures, put)
+			rec := o.rec.read()
+			return o.items.ItemsFor(rec.Progress.Failures, rec.Arrived, put)
 		}
 		return o.cfg.walks().Files(ctx, o.rec.read(), put)
 	}
@@ -217,14 +219,18 @@ func (o *programRunner) finish(ctx context.Context) (*DriveResult, error) {
 	return &DriveResult{Final: true}, err
 }
 
-// programRuns records that the destination runs a program of the transfer: meanwhile the recovery time-out does not
-// count.
-func (r *record) programRuns(since time.Time) error {
-	if r.read().Request.Programs.OfDest() == nil {
-		return nil
+// programRuns records that the destination runs a program of the transfer, or an exit: meanwhile the recovery time-out
+// does not count. Without a program in the request only the destination knows, and it counts again after
+// transfer.MaxProgramTime without progress: counts reports that.
+func (r *record) programRuns(now time.Time) (counts bool, err error) {
+	rec := r.read()
+	if rec.Request.Programs.OfDest() == nil && !rec.Programs.AtDest.IsZero() && now.Sub(rec.Programs.AtDest) > transfer.MaxProgramTime {
+		return true, nil
 	}
-	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Recovering = since
+	return false, r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+		if rec.Recovering = now; rec.Programs.AtDest.IsZero() {
+			rec.Programs.AtDest = now
+		}
 		return nil
 	})
 }

@@ -158,11 +158,13 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 		})
 		return err != nil, nil, err
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
+		counts := true
 		if m.Busy.Program {
-			if err := o.rec.programRuns(o.cfg.Clock.Now()); err != nil {
+			if counts, err = o.rec.programRuns(o.cfg.Clock.Now()); err != nil {
 				return true, nil, err
 			}
-		} else if o.rec.overdue() {
+		}
+		if counts && o.rec.overdue() {
 			v, err = o.giveUp(m.Busy.Reason)
 			return true, v, err
 		}

@@ -194,7 +194,7 @@ func (r *record) stands(why *transfer.Error, to ...transfer.State) error {
 // moves records progress, and restarts the recovery time-out from now: the rest may take as long again.
 func (r *record) moves() error {
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Recovering, rec.Crashes = r.clock.Now(), 0
+		rec.Recovering, rec.Crashes, rec.Programs.AtDest = r.clock.Now(), 0, time.Time{}
 		return nil
 	})
 }
@@ -205,7 +205,7 @@ func (r *record) progressed() error {
 		return nil
 	}
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Recovering, rec.Crashes = time.Time{}, 0
+		rec.Recovering, rec.Crashes, rec.Programs.AtDest = time.Time{}, 0, time.Time{}
 		return nil
 	})
 }

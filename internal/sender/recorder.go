@@ -288,7 +288,7 @@ func (r *recorder) writeBatch(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes
 		return err
 	}
 
-	rec.Recovering, rec.Crashes = time.Time{}, 0
+	rec.Recovering, rec.Crashes, rec.Programs.AtDest = time.Time{}, 0, time.Time{}
 	if err := r.rec.noteItems(t, rec, audit.Items, fresh); err != nil {
 		return err
 	}
@@ -306,8 +306,10 @@ func (r *recorder) writeBatch(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes
 	return r.beginSettling(t, rec)
 }
 
-// count adds new outcomes to the ledger entry, and records the sources to delete.
+// count adds new outcomes to the ledger entry, and records the sources to delete. For an exit at the end it records the
+// items that have arrived.
 func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []checkedOutcome) (fresh []transfer.Outcome, err error) {
+	exit := r.cfg.runs(&rec.Request, transfer.PostSource)
 	for n := range outcomes {
 		oc := &outcomes[n].Outcome
 		if rec.Decided.Has(oc.Item) || !rec.Decided.Fits(oc.Item) || !rec.Decided.Add(oc.Item) {
@@ -318,6 +320,9 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []checkedOut
 		p.Counts.Add(oc)
 		if rec.Request.Tally != "" && oc.Taken.Certain() {
 			p.Counts.Sum(oc)
+		}
+		if exit && oc.OK() && oc.Taken.Certain() {
+			rec.Arrived.Add(oc.Item)
 		}
 		if oc.Failed() && len(p.Failures) < transfer.MaxFailures {
 			p.Failures = append(p.Failures, *oc)

@@ -252,7 +252,7 @@ func (o *StoredDelivery) answered(rec *ledger.Source, m *wire.Message) (done boo
 	case m.Kind == wire.KindBusy && m.Busy.Nonce == rec.Nonce:
 		s.why = m.Busy.Reason
 		if m.Busy.Program {
-			err = o.rec.programRuns(o.cfg.Clock.Now())
+			_, err = o.rec.programRuns(o.cfg.Clock.Now())
 		}
 		return true, s, err
 	case !o.decisive(rec, m):

@@ -30,7 +30,7 @@ type Store interface {
 	// Store returns the name of the store for a destination, at the destination's present or last queue manager. It
 	// makes the store if there is none.
 	Store(ctx context.Context, to transfer.AgentName) (StoreName, error)
-	// Reaches returns an error of KindNotBuilt if the destination is known to read from the store of another queue
+	// Reaches returns an error of KindNotBuilt if the destination is known to read at present from the store of another queue
 	// manager, where nothing of this agent's can be stored.
 	Reaches(ctx context.Context, to transfer.AgentName) error
 	// Lane returns the lane of an epoch. It calls acked with the number of stored messages.

@@ -78,8 +78,11 @@ type ExitFile struct {
 	Name     Path      `json:"name"` // beneath DEST
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified,omitzero"`
+	Item     int       `json:"item,omitempty"`    // index of the request item that it comes from
+	Arrived  bool      `json:"arrived,omitempty"` // false: it has not, or that is not known
 	Failed   bool      `json:"failed,omitempty"`
 	Error    string    `json:"error,omitempty"`
+	Dest     Location  `json:"-"` // DEST of the request item, if it has its own
 }
 
 // ExitFiles calls put for each file of a transfer.
@@ -95,8 +98,15 @@ type Choice struct {
 
 // A ChosenFile is a file that an exit has chosen, with its name beneath DEST.
 type ChosenFile struct {
+	Item   int  `json:"item,omitempty"` // as in ExitFile
 	Source Path `json:"source"`
 	Name   Path `json:"name"`
+}
+
+// An ItemPath is a path of the files that come from one request item.
+type ItemPath struct {
+	Item int
+	Path Path
 }
 
 // ApplyMeta returns metadata with the entries of the choice.
@@ -117,11 +127,11 @@ func (c *Choice) ApplyMeta(meta map[string]string) map[string]string {
 }
 
 // Directories returns the directories of the chosen names.
-func (c *Choice) Directories() map[Path]bool {
-	dirs := map[Path]bool{}
+func (c *Choice) Directories() map[ItemPath]bool {
+	dirs := map[ItemPath]bool{}
 	for _, f := range c.Files {
-		for d := path.Dir(string(f.Name)); d != "." && d != "/" && !dirs[Path(d)]; d = path.Dir(d) {
-			dirs[Path(d)] = true
+		for d := path.Dir(string(f.Name)); d != "." && d != "/" && !dirs[ItemPath{f.Item, Path(d)}]; d = path.Dir(d) {
+			dirs[ItemPath{f.Item, Path(d)}] = true
 		}
 	}
 	return dirs

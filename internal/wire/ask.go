@@ -162,7 +162,7 @@ type Known struct {
 
 	Removed time.Time `json:"removed,omitzero"` // when the agent was last removed from the registry
 
-	Manager string `json:"queue_manager,omitempty"` // the queue manager, or the cluster, of its last heartbeat
+	Manager string `json:"queue_manager,omitempty"` // the queue manager, or the cluster, of an agent that is present
 }
 
 // Agent states, as users see them.

@@ -133,9 +133,10 @@ func (s *Client) Store(ctx context.Context, to transfer.AgentName) (sender.Store
 	return sender.StoreName{Mark: v.Mark, At: v.At, Ledger: v.Ledger}, err
 }
 
-// Reaches returns an error of KindNotBuilt for a destination at another queue manager, in a network without identities:
-// the queue managers there hand on no stored data. Coordination says where the destination is, or was last. Where it
-// does not answer, or the queue manager is not Ferry's, there is no error, and the destination refuses the transfer.
+// Reaches returns an error of KindNotBuilt for a destination that is present at another queue manager, in a network
+// without identities: the queue managers there hand on no stored data. Coordination says where the destination is. A
+// destination that is away may come back here. For it there is no error, nor where coordination does not answer, or the
+// queue manager is not Ferry's: the destination then refuses the transfer.
 func (s *Client) Reaches(ctx context.Context, to transfer.AgentName) error {
 	conn := s.cfg.Conn
 	if conn.Identity() != nil {

@@ -47,7 +47,7 @@ func factsOf(c *transfer.Call) *facts {
 	return f
 }
 
-// encode returns the facts in JSON, with the files. The error is of KindTooLarge if they are too long.
+// encode returns the facts in JSON, with the files. The error is of KindExit if they are too long.
 func (f *facts) encode(ctx context.Context, files transfer.ExitFiles) ([]byte, error) {
 	b, err := json.Marshal(f)
 	if err != nil || files == nil {
@@ -64,7 +64,7 @@ func (f *facts) encode(ctx context.Context, files transfer.ExitFiles) ([]byte, e
 			b = append(b, ',')
 		}
 		if first = false; len(b)+len(line) > transfer.MaxExitFacts {
-			return transfer.Errorf(transfer.KindTooLarge, "the facts for the exit have more than %d bytes, the limit: there are too many files", transfer.MaxExitFacts).
+			return transfer.Errorf(transfer.KindExit, "the facts for the exit have more than %d bytes, the limit: there are too many files", transfer.MaxExitFacts).
 				WithHint("send them in several transfers")
 		}
 		b = append(append(b, '\n'), line...)
@@ -85,6 +85,31 @@ type answer struct {
 type chosen struct {
 	Source transfer.Path `json:"source"`
 	Name   transfer.Path `json:"name,omitempty"` // beneath DEST; empty: as it is
+	Item   *int          `json:"item,omitempty"` // as in the facts; nil: see givenFiles.find
+}
+
+// givenFiles are the files that an exit was given, by their sources, of each source in the order of their items.
+type givenFiles map[transfer.Path][]transfer.ExitFile
+
+func (g givenFiles) add(f transfer.ExitFile) {
+	g[f.Source] = append(g[f.Source], transfer.ExitFile{Name: f.Name, Item: f.Item, Dest: f.Dest})
+}
+
+// find returns the file that an exit has chosen; nil: it was not given. Without an item the file is that of item 0, as in
+// the facts. If item 0 does not have the source, the file is that of the only item with it.
+func (g givenFiles) find(c *chosen) *transfer.ExitFile {
+	all, item := g[c.Source], 0
+	if c.Item != nil {
+		item = *c.Item
+	} else if len(all) == 1 {
+		return &all[0]
+	}
+	for n := range all {
+		if all[n].Item == item {
+			return &all[n]
+		}
+	}
+	return nil
 }
 
 // The actions of an answer.
@@ -98,10 +123,10 @@ func bad(at transfer.CallPoint, name, format string, args ...any) *transfer.Erro
 	return transfer.Errorf(transfer.KindExit, at.Noun()+" "+name+" "+format, args...)
 }
 
-// verdict returns the choice of an answer, and its message. known has the files that the exit was given, by their sources.
+// verdict returns the choice of an answer, and its message. known has the files that the exit was given.
 // failure says why the transfer does not go on: the exit has
 // cancelled it, or the answer breaks the rules.
-func verdict(at transfer.CallPoint, name string, q *transfer.Request, known map[transfer.Path]transfer.Path, said []byte) (c *transfer.Choice, message string, failure *transfer.Error) {
+func verdict(at transfer.CallPoint, name string, q *transfer.Request, known givenFiles, said []byte) (c *transfer.Choice, message string, failure *transfer.Error) {
 	var a answer
 	if err := decode(said, &a); err != nil {
 		return nil, "", bad(at, name, "has given an answer that cannot be read: %w", err).WithHint(`it writes one JSON object to its standard output, such as {"action":"proceed"}`)
@@ -163,27 +188,35 @@ func decode(said []byte, a *answer) error {
 }
 
 // choose returns the chosen files of an answer, each with its name.
-func choose(at transfer.CallPoint, name string, files []chosen, known map[transfer.Path]transfer.Path) (all []transfer.ChosenFile, failure *transfer.Error) {
-	sources, names := map[transfer.Path]bool{}, map[transfer.Path]bool{}
-	for _, f := range files {
-		own, given := known[f.Source]
+func choose(at transfer.CallPoint, name string, files []chosen, known givenFiles) (all []transfer.ChosenFile, failure *transfer.Error) {
+	type target struct {
+		dest transfer.Location
+		name transfer.Path
+	}
+	sources, names := map[*transfer.ExitFile]bool{}, map[target]bool{}
+	for n := range files {
+		f := &files[n]
+		own := known.find(f)
 		switch {
-		case !given:
+		case own == nil && f.Item == nil && len(known[f.Source]) > 0:
+			return nil, bad(at, name, "has chosen the file %s, which several items of the request have; its answer lacks the item", f.Source)
+		case own == nil:
 			return nil, bad(at, name, "has chosen the file %s, which it was not given", f.Source)
-		case sources[f.Source]:
+		case sources[own]:
 			return nil, bad(at, name, "has chosen the file %s twice", f.Source)
 		case f.Name == "":
-			f.Name = own
+			f.Name = own.Name
 		default:
 			if err := transfer.CheckExitName(f.Name); err != nil {
 				return nil, bad(at, name, "has chosen a name that cannot be: %w", err)
 			}
 		}
-		if names[f.Name] {
+		to := target{own.Dest, f.Name}
+		if names[to] {
 			return nil, bad(at, name, "has given two files the name %s", f.Name)
 		}
-		sources[f.Source], names[f.Name] = true, true
-		all = append(all, transfer.ChosenFile{Source: f.Source, Name: f.Name})
+		sources[own], names[to] = true, true
+		all = append(all, transfer.ChosenFile{Item: own.Item, Source: f.Source, Name: f.Name})
 	}
 	return all, nil
 }

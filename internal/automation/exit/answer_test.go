@@ -10,7 +10,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-var someFiles = map[transfer.Path]transfer.Path{"/out/a": "a", "/out/sub/b": "sub/b", "/out/\xff": "\xff"}
+var (
+	someFiles = map[transfer.Path]transfer.Path{"/out/a": "a", "/out/sub/b": "sub/b", "/out/\xff": "\xff"}
+	given     = givenFiles{"/out/a": {{Name: "a"}}, "/out/sub/b": {{Name: "sub/b"}}, "/out/\xff": {{Name: "\xff"}}}
+)
 
 func someRequest() *transfer.Request {
 	return &transfer.Request{Job: "nightly", Meta: map[string]string{"region": "eu", "drop": "x"}}
@@ -57,7 +60,7 @@ func TestAnswers(t *testing.T) {
 		{transfer.SourceStartExit, `{"action":"proceed","files":[{"source":"/out/a","name":"a/"}]}`, "leads out of DEST"},
 		{transfer.SourceStartExit, `{"action":"proceed","files":[{"source":"/out/a","name":"` + strings.Repeat("n/", transfer.MaxPath) + `"}]}`, "a name that cannot be"},
 	} {
-		choice, _, failure := verdict(c.at, "x.sh", someRequest(), someFiles, []byte(c.said))
+		choice, _, failure := verdict(c.at, "x.sh", someRequest(), given, []byte(c.said))
 		switch {
 		case c.fail == "" && failure != nil:
 			t.Errorf("%s %.80s fails: %v", c.at, c.said, failure)
@@ -73,7 +76,7 @@ func TestChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _, failure := verdict(transfer.SourceStartExit, "x.sh", someRequest(), someFiles, said)
+	c, _, failure := verdict(transfer.SourceStartExit, "x.sh", someRequest(), given, said)
 	if failure != nil {
 		t.Fatal(failure)
 	}
@@ -81,7 +84,7 @@ func TestChoices(t *testing.T) {
 	if !c.Chosen || !slices.Equal(c.Files, want) {
 		t.Errorf("the files are %v", c.Files)
 	}
-	if d := c.Directories(); len(d) != 3 || !d["sub"] || !d["day"] || !d["day/one"] {
+	if d := c.Directories(); len(d) != 3 || !d[transfer.ItemPath{Path: "sub"}] || !d[transfer.ItemPath{Path: "day"}] || !d[transfer.ItemPath{Path: "day/one"}] {
 		t.Errorf("the directories are %v", d)
 	}
 	if m := c.ApplyMeta(someRequest().Meta); len(m) != 1 || m["region"] != "eu" {
@@ -95,8 +98,35 @@ func TestChoices(t *testing.T) {
 	if err != nil || !again.Choice.Chosen || !slices.Equal(again.Choice.Files, want) || again.Choice.Meta == nil {
 		t.Errorf("%s is read again as %+v, %v", text, again.Choice, err)
 	}
-	if c, _, failure := verdict(transfer.SourceStartExit, "x.sh", someRequest(), someFiles, []byte(`{"action":"proceed","files":[]}`)); failure != nil || c == nil || !c.Chosen {
+	if c, _, failure := verdict(transfer.SourceStartExit, "x.sh", someRequest(), given, []byte(`{"action":"proceed","files":[]}`)); failure != nil || c == nil || !c.Chosen {
 		t.Errorf("no chosen file is %+v, %v", c, failure)
+	}
+}
+
+// A request may send one source to two DESTs, and two files of one name to two DESTs. An exit may choose all of them as
+// it was given them.
+func TestChoicesOfItemsWithTheirOwnDest(t *testing.T) {
+	two := givenFiles{}
+	for _, f := range []transfer.ExitFile{{Source: "/out/a", Name: "a", Item: 0, Dest: transfer.File("x/")}, {Source: "/out/a", Name: "a", Item: 1, Dest: transfer.File("y/")},
+		{Source: "/old/a", Name: "a", Item: 2}, {Source: "/out/b", Name: "b", Item: 3}, {Source: "/out/b", Name: "b", Item: 4, Dest: transfer.File("y/")}} {
+		two.add(f)
+	}
+	for said, want := range map[string]string{
+		`[{"source":"/out/a"},{"source":"/out/a","item":1},{"source":"/old/a","item":2}]`: "",
+		`[{"source":"/out/a","name":"b"},{"source":"/out/a","item":1,"name":"b"}]`:        "",
+		`[{"source":"/out/a"},{"source":"/old/a"}]`:                                       "",
+		`[{"source":"/out/a"},{"source":"/out/a"}]`:                                       "/out/a twice",
+		`[{"source":"/old/a"},{"source":"/old/a","item":2}]`:                              "/old/a twice",
+		`[{"source":"/out/a","item":2}]`:                                                  "which it was not given",
+		`[{"source":"/out/b"}]`:                                                           "its answer lacks the item",
+		`[{"source":"/out/a","item":1,"name":"b"},{"source":"/out/b","item":4}]`:          "two files the name b",
+	} {
+		c, _, failure := verdict(transfer.SourceStartExit, "x.sh", someRequest(), two, []byte(`{"action":"proceed","files":`+said+`}`))
+		if (failure == nil) != (want == "") || failure != nil && !strings.Contains(failure.Text, want) {
+			t.Errorf("%s: %v", said, failure)
+		} else if failure == nil && (c.Files[0].Item != 0 || c.Files[1].Item == 0) {
+			t.Errorf("%s chooses %+v", said, c.Files)
+		}
 	}
 }
 
@@ -134,7 +164,7 @@ func TestFacts(t *testing.T) {
 		}
 		return err
 	}))
-	if transfer.KindOf(err) != transfer.KindTooLarge {
+	if transfer.KindOf(err) != transfer.KindExit {
 		t.Errorf("too many files are %v", err)
 	}
 }
@@ -149,7 +179,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {
-		c, message, failure := verdict(transfer.SourceStartExit, "x.sh", someRequest(), someFiles, said)
+		c, message, failure := verdict(transfer.SourceStartExit, "x.sh", someRequest(), given, said)
 		if failure == nil && len(message) > transfer.MaxExitMessage || failure != nil && failure.Kind != transfer.KindExit {
 			t.Fatalf("%q, %v", message, failure)
 		}

@@ -258,11 +258,11 @@ func (x *Executor) exit(ctx context.Context, c *transfer.Call, f *facts, files t
 	}
 
 	f.Exit, f.Agent = strings.TrimSuffix(string(at), "-exit"), x.cfg.Agent
-	known := map[transfer.Path]transfer.Path{}
+	known := givenFiles{}
 	if all := files; at == transfer.SourceStartExit {
 		files = func(ctx context.Context, put func(transfer.ExitFile) error) error {
 			return all(ctx, func(one transfer.ExitFile) error {
-				known[one.Source] = one.Name
+				known.add(one)
 				return put(one)
 			})
 		}
@@ -273,9 +273,8 @@ func (x *Executor) exit(ctx context.Context, c *transfer.Call, f *facts, files t
 	case ctx.Err() != nil || kind.Waits():
 		return nil, err
 	default:
-		e := *transfer.AsError(err)
-		e.Kind = transfer.KindExit
-		return &e, x.record(c, at, state{Attempt: 1, Failure: &e}, &transfer.Ran{Code: -1}, "")
+		e := transfer.AsError(err)
+		return e, x.record(c, at, state{Attempt: 1, Failure: e}, &transfer.Ran{Code: -1}, "")
 	}
 
 	p := &transfer.Program{Name: x.cfg.Exits.Programs[at], Timeout: transfer.Duration(cmp.Or(x.cfg.Exits.Time, transfer.DefaultExitTime))}
@@ -330,7 +329,7 @@ func sourcesOf(q *transfer.Request) transfer.ExitFiles {
 			if q.Base != "" {
 				at = transfer.Path(strings.TrimSuffix(string(q.Base), "/")+"/") + at
 			}
-			if err := put(transfer.ExitFile{Source: at}); err != nil {
+			if err := put(transfer.ExitFile{Source: at, Item: n}); err != nil {
 				return err
 			}
 		}

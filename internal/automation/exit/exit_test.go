@@ -157,6 +157,18 @@ func TestAnExitThatIsBroken(t *testing.T) {
 	}
 }
 
+// A request that cannot be read for the facts fails as it would without an exit.
+func TestFilesThatCannotBeFound(t *testing.T) {
+	b := newBench(t, map[string]string{"x": `{"action":"proceed"}`}, "source-start=x")
+	c := of(transfer.PreSource, nil)
+	c.Files = ignoring(func(func(transfer.ExitFile) error) error {
+		return transfer.Errorf(transfer.KindUsage, "DEST is no directory")
+	})
+	if failure := b.run(t, c); failure == nil || failure.Kind != transfer.KindUsage || len(b.ran) > 0 {
+		t.Errorf("%v were run: %v", b.ran, failure)
+	}
+}
+
 // The monitor exit gives the same request each time, until the trigger is settled.
 func TestTheMonitorExit(t *testing.T) {
 	b := newBench(t, map[string]string{"x": `{"action":"proceed","metadata":{"checked":"yes","drop":null}}`}, "monitor=x")

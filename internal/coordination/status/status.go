@@ -109,11 +109,16 @@ func (p *Picture) Away(name transfer.AgentName) error {
 	switch {
 	case s == nil:
 		return transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", name).WithHint("`ferry agent ls` lists them")
-	case s.beat.Status != wire.AgentStopped && !s.at.IsZero() && p.clock.Now().Sub(s.at) <= wire.UnreachableAfter:
+	case p.present(s):
 		return transfer.Errorf(transfer.KindAlive, "agent %s is not away: it was heard of %s ago", name, p.clock.Now().Sub(s.at).Round(time.Second)).
 			WithHint("stop it first")
 	}
 	return nil
+}
+
+// present reports whether an agent was heard of lately, and has not stopped. p.mu is held.
+func (p *Picture) present(s *seen) bool {
+	return s.beat.Status != wire.AgentStopped && !s.at.IsZero() && p.clock.Now().Sub(s.at) <= wire.UnreachableAfter
 }
 
 // Remove takes an agent out of the picture, and keeps the time.
@@ -166,8 +171,8 @@ func (p *Picture) Known(name transfer.AgentName) wire.Known {
 	defer p.mu.Unlock()
 	wait := 2*wire.BeatEvery - p.clock.Now().Sub(p.since)
 	k := wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0), Removed: p.removed[name]}
-	if k.Known {
-		k.Manager = p.agents[name].beat.Manager
+	if s := p.agents[name]; s != nil && p.present(s) {
+		k.Manager = s.beat.Manager
 	}
 	return k
 }

@@ -84,6 +84,17 @@ func TestKnown(t *testing.T) {
 		if k := p.Known("ALPHA"); !k.Known || !k.Sure || k.Wait != 0 {
 			t.Errorf("heard: %+v", k)
 		}
+		where := func(want, when string) {
+			if k := p.Known("ALPHA"); !k.Known || k.Manager != want {
+				t.Errorf("%s it is at %q", when, k.Manager)
+			}
+		}
+		p.Beat(&wire.Beat{Agent: "ALPHA", Manager: "QM2", Status: wire.AgentReady})
+		where("QM2", "present,")
+		time.Sleep(wire.UnreachableAfter + 1)
+		where("", "silent,")
+		p.Beat(&wire.Beat{Agent: "ALPHA", Manager: "QM2", Status: wire.AgentStopped})
+		where("", "stopped,")
 		if k := p.Known("BETA"); k.Known || !k.Sure {
 			t.Errorf("never heard: %+v", k)
 		}

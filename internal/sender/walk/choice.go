@@ -11,9 +11,9 @@ import (
 
 // A selection is the files that an exit has chosen, with their names. nil: all files are sent.
 type selection struct {
-	names map[transfer.Path]transfer.Path // by source
-	dirs  map[transfer.Path]bool          // of the names
-	into  bool                            // the common DEST takes the names
+	names map[transfer.ItemPath]transfer.Path // by source
+	dirs  map[transfer.ItemPath]bool          // of the names
+	into  bool                                // the common DEST takes the names
 	asked *Reader
 }
 
@@ -29,9 +29,9 @@ func (c *Config) chosen(rec *ledger.Source) (*selection, error) {
 	if choice == nil || !choice.Chosen {
 		return nil, transfer.Errorf(transfer.KindInternal, "the ledger has lost the files that the exit of transfer %s has chosen", rec.Request.ID)
 	}
-	s := &selection{names: map[transfer.Path]transfer.Path{}, dirs: choice.Directories(), asked: c.Reader(rec)}
+	s := &selection{names: map[transfer.ItemPath]transfer.Path{}, dirs: choice.Directories(), asked: c.Reader(rec)}
 	for _, f := range choice.Files {
-		s.names[f.Source] = f.Name
+		s.names[transfer.ItemPath{Item: f.Item, Path: f.Source}] = f.Name
 	}
 	if r := rec.Resolution; r != nil {
 		s.into = r.Into
@@ -52,9 +52,9 @@ func (s *selection) takes(it *transfer.Item) bool {
 		return true
 	}
 	if it.Type == transfer.ItemDir {
-		return s.dirs[it.Name]
+		return s.dirs[transfer.ItemPath{Item: it.Arg, Path: it.Name}]
 	}
-	name, ok := s.names[it.Source]
+	name, ok := s.names[transfer.ItemPath{Item: it.Arg, Path: it.Source}]
 	if !ok {
 		return false
 	}
@@ -71,7 +71,8 @@ func (s *selection) takes(it *transfer.Item) bool {
 	return true
 }
 
-// Files calls put for each file that a request would send at present.
+// Files calls put for each file that a request would send at present. The limits of the request are for the files that an
+// exit then chooses.
 func (c *Config) Files(ctx context.Context, rec *ledger.Source, put func(transfer.ExitFile) error) error {
 	whole := rec.Request
 	whole.Items, whole.Rest = nil, nil
@@ -85,19 +86,13 @@ func (c *Config) Files(ctx context.Context, rec *ledger.Source, put func(transfe
 	if err != nil {
 		return err
 	}
-	var items, files, bytes int64
 	_, err = c.Place.Walk(ctx, s.Walk, func(it transfer.Item) error {
-		if !whole.Takes(&it) {
+		if !whole.Takes(&it) || it.Type != transfer.ItemFile {
 			return nil
 		}
-		items++
-		if it.Type == transfer.ItemFile {
-			files, bytes = files+1, bytes+it.Size
-		}
-		if err := TooMuch(&whole, items, files, bytes); err != nil || it.Type != transfer.ItemFile {
-			return err
-		}
-		return put(fileOf(&it))
+		f := fileOf(&it)
+		f.Dest = whole.Items[it.Arg].Dest
+		return put(f)
 	})
 	if err == nil {
 		err = ctx.Err()
@@ -107,15 +102,16 @@ func (c *Config) Files(ctx context.Context, rec *ledger.Source, put func(transfe
 
 // fileOf returns an item for an exit.
 func fileOf(it *transfer.Item) transfer.ExitFile {
-	f := transfer.ExitFile{Source: it.Source, Name: it.Name, Size: it.Size}
+	f := transfer.ExitFile{Source: it.Source, Name: it.Name, Size: it.Size, Item: it.Arg}
 	if it.Mtime != 0 {
 		f.Modified = time.Unix(0, it.Mtime).UTC()
 	}
 	return f
 }
 
-// ItemsFor calls put for the files of the item journal. failures are known failures of items.
-func (s *List) ItemsFor(failures []transfer.Outcome, put func(transfer.ExitFile) error) error {
+// ItemsFor calls put for the files of the item journal. failures are known failures of items. arrived are the items that
+// are known to have arrived.
+func (s *List) ItemsFor(failures []transfer.Outcome, arrived transfer.ItemRanges, put func(transfer.ExitFile) error) error {
 	failed := map[uint64]*transfer.Error{}
 	for n := range failures {
 		failed[failures[n].Item] = failures[n].Err
@@ -133,6 +129,8 @@ func (s *List) ItemsFor(failures []transfer.Outcome, put func(transfer.ExitFile)
 			f := fileOf(it)
 			if e := cmp.Or(it.Err, failed[n+uint64(k)]); e != nil {
 				f.Failed, f.Error = true, e.Text
+			} else {
+				f.Arrived = arrived.Has(n + uint64(k))
 			}
 			if err := put(f); err != nil {
 				return err
