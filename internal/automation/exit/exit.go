@@ -168,10 +168,11 @@ func (x *Executor) Choice(q *transfer.Request) (*transfer.Choice, error) {
 }
 
 // Trigger runs the monitor exit for a trigger of a monitor, and changes the metadata of its request as the exit has
-// answered. A request with an answer on record gets the same metadata again.
+// answered. A request with an answer on record gets the same metadata again, also where the exit is no longer configured.
 func (x *Executor) Trigger(ctx context.Context, monitor, principal string, q *transfer.Request) (failure *transfer.Error, err error) {
-	if x.cfg.Exits.Programs[transfer.MonitorExit] == "" {
-		return nil, nil
+	s, err := x.read(key(q, transfer.MonitorExit))
+	if err != nil || !s.Ended && x.cfg.Exits.Programs[transfer.MonitorExit] == "" {
+		return nil, err
 	}
 	c := &transfer.Call{At: transfer.MonitorExit, Request: q, Principal: principal}
 	f := factsOf(c)
@@ -179,8 +180,7 @@ func (x *Executor) Trigger(ctx context.Context, monitor, principal string, q *tr
 	if failure, err = x.exit(ctx, c, f, sourcesOf(q)); failure != nil || err != nil {
 		return failure, err
 	}
-	s, err := x.read(key(q, transfer.MonitorExit))
-	if err == nil {
+	if s, err = x.read(key(q, transfer.MonitorExit)); err == nil {
 		q.Meta = s.Choice.ApplyMeta(q.Meta)
 	}
 	return nil, err
@@ -206,14 +206,15 @@ func (x *Executor) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error 
 	return x.Executor.Forget(t, q, atDest)
 }
 
-// RemoveOld forgets exits and programs of transfers that never came to their end here, and are older than keep.
+// RemoveOld forgets exits and programs of transfers that never came to their end here, and are older than keep. The exit of
+// a trigger stays until ForgetTrigger: the trigger may wait for longer.
 func (x *Executor) RemoveOld(keep time.Duration) error {
 	var old []string
 	err := x.cfg.Ledger.View(func(t *ledger.Tx) error {
 		for key := range ledger.NamespaceOf(t, drawer).All("", "") {
 			text, _, _ := strings.Cut(key, "/")
 			id, err := transfer.ParseID(text)
-			if err != nil || x.cfg.Clock.Now().Sub(id.Time()) <= keep {
+			if err != nil || strings.HasSuffix(key, "/"+string(transfer.MonitorExit)) || x.cfg.Clock.Now().Sub(id.Time()) <= keep {
 				continue
 			}
 			src, err := t.Source(id)

@@ -183,7 +183,14 @@ func TestTheMonitorExit(t *testing.T) {
 	if in := b.inputs[0]; !strings.Contains(in, `"monitor":"ORDERS"`) || !strings.Contains(in, `{"source":"/in/sub/a"`) || !strings.Contains(in, `"request":{`) {
 		t.Errorf("the facts are %s", in)
 	}
-	q := &transfer.Request{ID: transfer.ID{1}, Source: "ALPHA"}
+	must(t, b.RemoveOld(time.Minute)) // the trigger is pending
+	delete(b.Executor.cfg.Exits.Programs, transfer.MonitorExit)
+	q := of(transfer.PreSource, nil).Request
+	q.ID = transfer.ID{1}
+	failure, err := b.Trigger(t.Context(), "ORDERS", "ann", q)
+	if must(t, err); failure != nil || len(b.ran) != 1 || q.Meta["checked"] != "yes" {
+		t.Errorf("without the exit: %v were run, %v, %v", b.ran, failure, q.Meta)
+	}
 	must(t, b.ledger.Update(func(tx *ledger.Tx) error { return b.ForgetTrigger(tx, q) }))
 	if s, err := b.read(key(q, transfer.MonitorExit)); s.Ended || err != nil {
 		t.Errorf("it is still on record: %v", err)

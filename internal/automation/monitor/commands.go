@@ -143,7 +143,7 @@ func (m *monitors) toNamed(done string, change func(duty.Caller, drawer, *record
 			return nil, err
 		}
 		if change == nil {
-			if err := remove(d, r.Name); err != nil {
+			if err := m.remove(t, d, r.Name); err != nil {
 				return nil, err
 			}
 			return m.noted(t, who, r.Name, done)
@@ -190,18 +190,23 @@ func clearHistory(_ duty.Caller, d drawer, r *record) error {
 }
 
 // remove deletes all data of a monitor. Its waiting triggers are not submitted any more.
-func remove(d drawer, name string) error {
-	var dropped []transfer.ID
+func (m *monitors) remove(t *ledger.Tx, d drawer, name string) error {
+	var dropped []transfer.Request
 	for key := range d.All(pendingPrefix(name), "") {
 		one, _, err := load[pending](d, key)
 		if err != nil {
 			return err
 		}
-		dropped = append(dropped, one.Request.ID)
+		dropped = append(dropped, transfer.Request{ID: one.Request.ID, Source: one.Request.Source})
 	}
-	for _, id := range dropped {
-		if err := d.Delete(followedKey(id)); err != nil {
+	for n := range dropped {
+		if err := d.Delete(followedKey(dropped[n].ID)); err != nil {
 			return err
+		}
+		if m.Exits != nil {
+			if err := m.Exits.ForgetTrigger(t, &dropped[n]); err != nil {
+				return err
+			}
 		}
 	}
 	return errors.Join(d.Delete(d.Prefix+name), d.Delete(statusKey(name)), d.Clear(historyPrefix(name)), d.Clear(pendingPrefix(name)), d.Clear(logPrefix(name)))

@@ -46,6 +46,9 @@ func (s submitter) drain(ctx context.Context, rec *record) error {
 			}
 			q := page[n].Request
 			err := s.exit(ctx, &page[n], &q)
+			if stop = s.mayGoOn(ctx, rec); stop != nil { // the exit may have taken long
+				break
+			}
 			if err == nil {
 				_, err = s.book.services.Offer(page[n].Origin, &q)
 			}
