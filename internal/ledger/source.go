@@ -30,7 +30,6 @@ type Source struct {
 	Targets    uint64               `json:"targets,omitempty"` // the last item with a resolved DEST of its own, from 1
 	Journal    bool                 `json:"journal,omitempty"` // the item journal has been made, and must be there
 	Decided    transfer.ItemSet     `json:"decided"`
-	Arrived    transfer.ItemRanges  `json:"arrived,omitempty"` // for an exit at the end: items that have certainly arrived, as far as they fit
 	Crashes    int                  `json:"crashes,omitempty"`
 	Cancel     bool                 `json:"cancel,omitempty"`  // requested, and not done yet
 	Pardon     uint64               `json:"pardon,omitempty"`  // how often an operator has resumed it
@@ -64,6 +63,8 @@ type Programs struct {
 	Ready  bool            `json:"ready,omitempty"`  // the pre-source exit and program have ended well, too
 	Chosen bool            `json:"chosen,omitempty"` // the exit has chosen the files to send
 	Failed *transfer.Error `json:"failed,omitempty"` // of the first later program that failed
+	// Arrived are the items that have certainly arrived, as far as they fit: for an exit at the end.
+	Arrived transfer.ItemRanges `json:"arrived,omitempty"`
 	// AtDest is when the destination first said that an exit of its own runs; zero: there was progress since.
 	AtDest time.Time `json:"at_destination,omitzero"`
 }
@@ -121,7 +122,7 @@ func (t *Tx) PutSource(s *Source) error {
 		if again := s.Request.Retry; again != nil {
 			s.Request.Retry = &transfer.Retry{Of: again.Of}
 		}
-		s.Decided, s.Arrived = transfer.ItemSet{}, nil
+		s.Decided, s.Programs.Arrived = transfer.ItemSet{}, nil
 		s.EndedAt = t.Running()
 		for _, b := range [][]byte{bDeletes, bAcceptedParts, bResolved} {
 			if err := dropAll(t.tx.Bucket(b), s.Request.ID[:]); err != nil {

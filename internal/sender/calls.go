@@ -187,7 +187,7 @@ func (o *programRunner) files(at transfer.CallPoint) transfer.ExitFiles {
 	return func(ctx context.Context, put func(transfer.ExitFile) error) error {
 		if at.Post() {
 			rec := o.rec.read()
-			return o.items.ItemsFor(rec.Progress.Failures, rec.Arrived, put)
+			return o.items.ItemsFor(rec.Progress.Failures, rec.Programs.Arrived, put)
 		}
 		return o.cfg.walks().Files(ctx, o.rec.read(), put)
 	}

@@ -39,7 +39,7 @@ func TestArrivedItemsAreKnownToAnExit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range all {
-			if want := exit && (n == 0 || n == 3 || n == 6); m.rec.read().Arrived.Has(uint64(n)) != want {
+			if want := exit && (n == 0 || n == 3 || n == 6); m.rec.read().Programs.Arrived.Has(uint64(n)) != want {
 				t.Errorf("with an exit: %v; item %d has arrived: %v", exit, n, !want)
 			}
 		}

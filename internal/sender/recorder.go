@@ -322,7 +322,7 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []checkedOut
 			p.Counts.Sum(oc)
 		}
 		if exit && oc.OK() && oc.Taken.Certain() {
-			rec.Arrived.Add(oc.Item)
+			rec.Programs.Arrived.Add(oc.Item)
 		}
 		if oc.Failed() && len(p.Failures) < transfer.MaxFailures {
 			p.Failures = append(p.Failures, *oc)
