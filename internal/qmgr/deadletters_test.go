@@ -183,6 +183,19 @@ func TestFirstTimeIsNeverLater(t *testing.T) {
 	}
 }
 
+// A time that JSON cannot write is not believed: the queue manager would end when it keeps the letter.
+func TestFirstTimeCanBeWritten(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	for n, first := range []string{"2020-01-01T00:00:00+24:00", "0000-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-01:00", "?"} {
+		m := &jetstream.RawStreamMsg{Subject: "ferry.command.A.me", Data: fmt.Append(nil, n), Time: time.Now(), Header: nats.Header{streams.HeaderStored: {first}}}
+		must(t, l.Bury(qmgrtest.Context(t), m, "no", transfer.ID{}))
+	}
+	if got := d.letters(5)[0].Stored; !got.Equal(time.Date(2019, 12, 31, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("the first one was stored at %s", got)
+	}
+}
+
 // The commands of an agent that is removed become dead letters, and its epochs of stored delivery are told.
 func TestDeadLettersOfARemovedAgent(t *testing.T) {
 	d := newDeadDesk(t)

@@ -213,8 +213,15 @@ func (l Library) Bury(ctx context.Context, m *jetstream.RawStreamMsg, reason str
 // StoredBefore returns the time of HeaderStored, if it is before the time when a message was stored. A later time is not
 // believed: it would make a request younger than it is.
 func StoredBefore(h nats.Header, stored time.Time) (at time.Time, ok bool) {
-	at, err := time.Parse(time.RFC3339Nano, h.Get(HeaderStored))
-	return at, err == nil && at.Before(stored)
+	at, ok = ParseStored(h.Get(HeaderStored))
+	return at, ok && at.Before(stored)
+}
+
+// ParseStored reads the text of HeaderStored. It takes no time that JSON cannot write: anyone may send the header.
+func ParseStored(text string) (at time.Time, ok bool) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	at = at.UTC()
+	return at, err == nil && at.Year() >= 1970 && at.Year() <= 9999
 }
 
 // deadParts returns the kind, the agent and the author of a message, from its subject.
