@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -231,6 +232,81 @@ func TestDeadLettersOfARemovedAgent(t *testing.T) {
 	if kinds[wire.DeadRequest] != 3 || kinds[wire.DeadCommand] != 1 || kinds[wire.DeadStored] != 1 {
 		t.Errorf("the kinds are %v", kinds)
 	}
+	if n := d.waiting(streams.StreamCommand); n != 1 {
+		t.Errorf("%d commands are left", n)
+	}
+}
+
+// shut makes the store of letters one that takes none.
+func (d deadDesk) shut() {
+	d.Helper()
+	must(d.T, d.c.admin.(streams.Library).Bury(qmgrtest.Context(d), &jetstream.RawStreamMsg{Subject: "ferry.command.A.x", Data: []byte("x"), Time: time.Now()}, "no", transfer.ID{}))
+	s, err := d.c.control.JS().Stream(qmgrtest.Context(d), string(streams.StreamDead))
+	must(d.T, err)
+	cfg := s.CachedInfo().Config
+	cfg.MaxMsgSize = 10
+	_, err = d.c.control.JS().UpdateStream(qmgrtest.Context(d), cfg)
+	must(d.T, err)
+}
+
+// A removed agent is removed, and an old command too, where no letter can be kept.
+func TestRemovalNeedsNoRoomForLetters(t *testing.T) {
+	d := newDeadDesk(t)
+	d.shut()
+	s := StoreOf(d.c, "ALPHA")
+	must(t, s.Ready(qmgrtest.Context(t)))
+	_, err := s.Outgoing(qmgrtest.Context(t), "GONE")
+	must(t, err)
+	epoch := wire.StoredEpoch{From: "ALPHA", To: "GONE", ID: transfer.NewID(time.Now()), Epoch: 1}
+	must(t, s.Put("", epoch.Subject(), []byte("data")).Wait(qmgrtest.Context(t)))
+	for n := range 3 {
+		enqueue(t, d.c, "ferry.command.GONE.me", fmt.Sprint("request ", n))
+	}
+	must(t, ClearStored(qmgrtest.Context(t), d.c, "GONE"))
+	if n, m := d.waiting(streams.StreamCommand), d.waiting(streams.StreamStore); n != 0 || m != 0 {
+		t.Errorf("%d commands and %d stored messages are left", n, m)
+	}
+	d.letters(1)
+}
+
+// A hookedJS is a JetStream with a function that runs before each purge of a stream.
+type hookedJS struct {
+	jetstream.JetStream
+	before func()
+}
+
+func (j hookedJS) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := j.JetStream.Stream(ctx, name)
+	return hookedStream{s, j.before}, err
+}
+
+type hookedStream struct {
+	jetstream.Stream
+	before func()
+}
+
+func (s hookedStream) Purge(ctx context.Context, opts ...jetstream.StreamPurgeOpt) error {
+	if s.CachedInfo().Config.Name == string(streams.StreamCommand) {
+		s.before()
+	}
+	return s.Stream.Purge(ctx, opts...)
+}
+
+// A message that is stored between the last letter and the removal is not removed.
+func TestMessageBehindTheLastLetterStays(t *testing.T) {
+	d := newDeadDesk(t)
+	enqueue(t, d.c, "ferry.command.GONE.me", "before")
+	l, once := d.c.admin.(streams.Library), 0
+	l.JS = func() jetstream.JetStream {
+		return hookedJS{d.c.control.JS(), func() {
+			if once++; once == 2 { // the first purge is that of the agent's own requests
+				enqueue(t, d.c, "ferry.command.GONE.me", "behind")
+			}
+		}}
+	}
+	_, err := l.Store(qmgrtest.Context(t), "GONE", streams.StoreTask{Do: streams.StoreClear})
+	must(t, err)
+	d.letters(1)
 	if n := d.waiting(streams.StreamCommand); n != 1 {
 		t.Errorf("%d commands are left", n)
 	}

@@ -46,7 +46,9 @@ const (
 	deadUnknown  = 32       // letters for one unknown agent
 	// deadBefore is how long before the end of its stream's age a command becomes a dead letter.
 	deadBefore = 2 * time.Hour
-	allDead    = "ferry.dead.>"
+	// buryTime is how long one removal of messages may keep letters.
+	buryTime = APITimeout / 4
+	allDead  = "ferry.dead.>"
 )
 
 // Operations of a DeadTask.
@@ -300,6 +302,13 @@ func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 	return s.Purge(ctx, jetstream.WithPurgeSubject(deadOfID(d.ID)), jetstream.WithPurgeSequence(ack.Sequence))
 }
 
+// warn writes a line that others can cause.
+func (l Library) warn(text string, args ...any) {
+	if l.Quiet != nil {
+		l.Quiet.Warn(text, args...)
+	}
+}
+
 // deadOfID returns the filter of a letter.
 func deadOfID(id string) string { return "ferry.dead.*.*.*." + id + ".*" }
 
@@ -433,51 +442,53 @@ func deleteMessage(ctx context.Context, s jetstream.Stream, number uint64) error
 }
 
 // buryAll keeps messages with a subject as dead letters, up to a number and for a part of the time of an errand. The
-// caller removes the messages. The number of those that were not kept is logged.
-func (l Library) buryAll(ctx context.Context, s jetstream.Stream, subject, reason string, most int) error {
-	began, kept := time.Now(), 0
-	for next := uint64(1); ; kept++ {
-		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(subject))
+// caller removes the messages with numbers below one; 0: all of them. A message is removed even if it cannot be kept,
+// because a removal must not depend on the room for letters. The log has those that were not kept.
+func (l Library) buryAll(ctx context.Context, s jetstream.Stream, subject, reason string, most int) (below uint64, err error) {
+	keep, cancel := context.WithTimeout(ctx, buryTime)
+	defer cancel()
+	below = 1
+	for tried := 0; ; tried++ {
+		m, err := s.GetMsg(ctx, below, jetstream.WithGetMsgSubject(subject))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil
+			return below, nil
 		}
 		if err != nil {
-			return err
+			return below, err
 		}
-		if kept >= most || time.Since(began) > APITimeout/4 {
-			if l.Log != nil {
-				l.Log.Warn("messages are removed, and not kept as dead letters: there are too many", "subject", subject, "kept", kept, "reason", reason)
-			}
-			return nil
+		if tried >= most || keep.Err() != nil {
+			l.warn("messages are removed, and not kept as dead letters: there are too many", "subject", subject, "tried", tried, "reason", reason)
+			return 0, nil
 		}
-		if err := l.Bury(ctx, m, reason, transfer.ID{}); err != nil {
-			return err
+		if err := l.Bury(keep, m, reason, transfer.ID{}); err != nil {
+			l.warn("a message is removed, and cannot be kept as a dead letter", "subject", m.Subject, "number", m.Sequence, "reason", reason, "error", err)
 		}
-		next = m.Sequence + 1
+		below = m.Sequence + 1
 	}
 }
 
 // buryStored keeps a letter without content for each epoch of stored delivery to an agent. The files are at its source.
+// Its bounds are those of buryAll.
 func (l Library) buryStored(ctx context.Context, s jetstream.Stream, subject, reason string) error {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
 	if err != nil {
 		return err
 	}
+	keep, cancel := context.WithTimeout(ctx, buryTime)
+	defer cancel()
 	for n, epoch := range slices.Sorted(maps.Keys(info.State.Subjects)) {
-		if n >= deadUnknown {
-			if l.Log != nil {
-				l.Log.Warn("stored messages are removed without a dead letter: there are too many", "subject", subject, "epochs", len(info.State.Subjects)-n, "reason", reason)
-			}
+		if n >= deadUnknown || keep.Err() != nil {
+			l.warn("stored messages are removed without a dead letter: there are too many", "subject", subject, "epochs", len(info.State.Subjects)-n, "reason", reason)
 			return nil
 		}
 		of, err := wire.ReadStore(epoch)
 		if err != nil {
 			continue
 		}
-		err = putDead(ctx, l, wire.DeadLetter{ID: deadID(epoch, nil), Kind: wire.DeadStored, Agent: of.To.Token(), From: of.From.Token(), Transfer: of.ID,
+		err = putDead(keep, l, wire.DeadLetter{ID: deadID(epoch, nil), Kind: wire.DeadStored, Agent: of.To.Token(), From: of.From.Token(), Transfer: of.ID,
 			Messages: info.State.Subjects[epoch], Stored: time.Now().UTC(), Reason: reason})
 		if err != nil {
-			return err
+			l.warn("stored messages are removed, and a dead letter of them cannot be kept", "subject", epoch, "reason", reason, "error", err)
 		}
 	}
 	return nil

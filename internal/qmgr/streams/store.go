@@ -40,13 +40,16 @@ func (l Library) clear(ctx context.Context, token string) (err error) {
 			continue
 		}
 		for n, subject := range subjects {
-			if failed == nil && stream == StreamStore && n == 0 {
+			below := uint64(0)
+			switch {
+			case failed != nil:
+			case stream == StreamStore && n == 0:
 				failed = l.buryStored(ctx, s, subject, fmt.Sprintf(reason, token))
-			} else if failed == nil && n == 1 {
-				failed = l.buryAll(ctx, s, subject, fmt.Sprintf(reason, token), deadOnce)
+			case stream != StreamStore && n == 1:
+				below, failed = l.buryAll(ctx, s, subject, fmt.Sprintf(reason, token), deadOnce)
 			}
 			if failed == nil {
-				failed = purgeStored(ctx, s, subject, 0)
+				failed = purgeStored(ctx, s, subject, below)
 			}
 		}
 		err = errors.Join(err, failed)
