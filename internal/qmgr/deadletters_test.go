@@ -3,6 +3,7 @@ package qmgr
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -237,14 +238,14 @@ func TestDeadLettersOfARemovedAgent(t *testing.T) {
 	}
 }
 
-// shut makes the store of letters one that takes none.
-func (d deadDesk) shut() {
+// shut makes the store of letters one that takes none above a size.
+func (d deadDesk) shut(most int32) {
 	d.Helper()
 	must(d.T, d.c.admin.(streams.Library).Bury(qmgrtest.Context(d), &jetstream.RawStreamMsg{Subject: "ferry.command.A.x", Data: []byte("x"), Time: time.Now()}, "no", transfer.ID{}))
 	s, err := d.c.control.JS().Stream(qmgrtest.Context(d), string(streams.StreamDead))
 	must(d.T, err)
 	cfg := s.CachedInfo().Config
-	cfg.MaxMsgSize = 10
+	cfg.MaxMsgSize = most
 	_, err = d.c.control.JS().UpdateStream(qmgrtest.Context(d), cfg)
 	must(d.T, err)
 }
@@ -252,7 +253,7 @@ func (d deadDesk) shut() {
 // A removed agent is removed, and an old command too, where no letter can be kept.
 func TestRemovalNeedsNoRoomForLetters(t *testing.T) {
 	d := newDeadDesk(t)
-	d.shut()
+	d.shut(10)
 	s := StoreOf(d.c, "ALPHA")
 	must(t, s.Ready(qmgrtest.Context(t)))
 	_, err := s.Outgoing(qmgrtest.Context(t), "GONE")
@@ -330,6 +331,27 @@ func TestOldCommandsBecomeDeadLetters(t *testing.T) {
 	}
 	if l := d.letters(3)[0]; l.Reason != "agent AWAY has not read it for 14 days" {
 		t.Errorf("the reason is %q", l.Reason)
+	}
+}
+
+// An old command that cannot be kept holds up no other.
+func TestOldCommandHoldsUpNone(t *testing.T) {
+	d := newDeadDesk(t)
+	d.shut(2000)
+	large := ""
+	for range 300 { // it cannot be packed
+		large += rand.Text()
+	}
+	enqueue(t, d.c, "ferry.control.AWAY.me", large)
+	enqueue(t, d.c, "ferry.command.AWAY.me", large)
+	enqueue(t, d.c, "ferry.control.AWAY.me", "small")
+	enqueue(t, d.c, "ferry.command.AWAY.me", "small")
+	n, err := d.c.admin.(streams.Library).BuryExpiring(qmgrtest.Context(t), time.Now().Add(14*24*time.Hour-time.Hour))
+	if n != 2 || err != nil {
+		t.Errorf("%d are dead letters, %v", n, err)
+	}
+	if n, m := d.waiting(streams.StreamControl), d.waiting(streams.StreamCommand); n != 1 || m != 1 {
+		t.Errorf("%d commands and %d requests wait", n, m)
 	}
 }
 

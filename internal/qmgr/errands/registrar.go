@@ -379,8 +379,8 @@ func (r *Registrar) KeepExpiring(ctx context.Context, l streams.Library) {
 		if l.Log != nil && n > 0 {
 			l.Log.Warn("commands that no agent has read are dead letters now", "commands", n)
 		}
-		if l.Log != nil && err != nil && ctx.Err() == nil {
-			l.Log.Debug("cannot look for old commands", "error", err)
+		if l.Quiet != nil && err != nil && ctx.Err() == nil {
+			l.Quiet.Warn("cannot look for old commands that no agent has read", "error", err)
 		}
 		if sleep.For(ctx, expiringEvery, nil) {
 			return

@@ -495,34 +495,49 @@ func (l Library) buryStored(ctx context.Context, s jetstream.Stream, subject, re
 }
 
 // BuryExpiring makes dead letters of the commands that reach the age of their stream within deadBefore. A letter is
-// stored before its command is removed.
+// stored before its command is removed. A command that cannot be kept stays, and those behind it are kept.
 func (l Library) BuryExpiring(ctx context.Context, now time.Time) (n int, err error) {
 	for _, stream := range CommandStreams {
-		s, err := l.JS().Stream(ctx, string(stream))
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, failed := l.JS().Stream(ctx, string(stream))
+		if errors.Is(failed, jetstream.ErrStreamNotFound) {
 			continue
+		}
+		if failed == nil {
+			var some int
+			some, failed = l.buryExpiring(ctx, s, now)
+			n += some
+		}
+		err = errors.Join(err, failed)
+	}
+	return n, err
+}
+
+func (l Library) buryExpiring(ctx context.Context, s jetstream.Stream, now time.Time) (n int, err error) {
+	age := s.CachedInfo().Config.MaxAge
+	if age <= deadBefore {
+		return 0, nil
+	}
+	for next := uint64(1); ; {
+		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(">"))
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && now.Sub(m.Time) < age-deadBefore {
+			return n, nil
 		}
 		if err != nil {
 			return n, err
 		}
-		age := s.CachedInfo().Config.MaxAge
-		for age > deadBefore {
-			m, err := s.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(">"))
-			if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && now.Sub(m.Time) < age-deadBefore {
-				break
-			}
-			if err == nil {
-				_, agent, _ := deadParts(m.Subject)
-				err = l.Bury(ctx, m, fmt.Sprintf("agent %s has not read it for %d days", agent, int(age.Hours()/24)), transfer.ID{})
-			}
-			if err == nil {
-				err = deleteMessage(ctx, s, m.Sequence)
-			}
-			if err != nil {
-				return n, err
-			}
-			n++
+		next = m.Sequence + 1
+		_, agent, _ := deadParts(m.Subject)
+		err = l.Bury(ctx, m, fmt.Sprintf("agent %s has not read it for %d days", agent, int(age.Hours()/24)), transfer.ID{})
+		if err == nil {
+			err = deleteMessage(ctx, s, m.Sequence)
 		}
+		if ctx.Err() != nil {
+			return n, ctx.Err()
+		}
+		if err != nil {
+			l.warn("an old message that no agent has read cannot be kept as a dead letter", "subject", m.Subject, "number", m.Sequence, "error", err)
+			continue
+		}
+		n++
 	}
-	return n, nil
 }
