@@ -173,6 +173,46 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 	}
 }
 
+// A request is not sent again while a cancel of its transfer is a dead letter, unless the author of the cancel has no
+// right to stop it. The letter of a cancel names its transfer.
+func TestStoppedRequestIsNotSentAgain(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	request, other := transfer.NewID(time.Now()), transfer.NewID(time.Now())
+	bury := func(class, from string, data []byte) (letter string) {
+		t.Helper()
+		m := &jetstream.RawStreamMsg{Subject: "ferry." + class + ".A." + from, Data: data, Time: time.Now()}
+		must(t, l.Bury(qmgrtest.Context(t), m, "no", transfer.ID{}))
+		all, err := d.do(streams.DeadTask{Do: streams.DeadList})
+		must(t, err)
+		return all[len(all)-1].ID
+	}
+	cancel := func(kind wire.Kind, from string, of transfer.ID) string {
+		return bury("control", from, wire.Marshal(wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: of})}))
+	}
+	again := func(want transfer.Kind) {
+		t.Helper()
+		letter := bury("command", "ann", wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: request}}))
+		_, err := l.Dead(qmgrtest.Context(t), "ann", streams.DeadTask{Do: streams.DeadResend, ID: letter,
+			Stops: func(command, request *wire.DeadLetter) bool { return command.From == request.From }})
+		if transfer.KindOf(err) != want {
+			t.Errorf("sent again: %v; want %v", err, want)
+		}
+	}
+	cancel(wire.ControlCancel, "ann", other)
+	cancel(wire.ControlResume, "ann", request)
+	cancel(wire.ControlCancel, "eve", request)
+	again(transfer.KindNone)
+	for _, kind := range []wire.Kind{wire.ControlCancel, wire.ControlWithdraw} {
+		letter := cancel(kind, "ann", request)
+		again(transfer.KindConflict)
+		all, err := d.do(streams.DeadTask{Do: streams.DeadRemove, ID: letter})
+		if err != nil || all[0].Transfer != request {
+			t.Errorf("the letter of the cancel is %+v, %v", all, err)
+		}
+	}
+}
+
 // A header that makes a message younger is not believed.
 func TestFirstTimeIsNeverLater(t *testing.T) {
 	d := newDeadDesk(t)

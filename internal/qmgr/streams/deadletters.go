@@ -71,6 +71,8 @@ type DeadTask struct {
 
 	// May reports whether the asker may see and move a letter; nil: all letters.
 	May func(*wire.DeadLetter) bool `json:"-"`
+	// Stops reports whether the author of a command may stop the transfer of a request to its agent; nil: all authors.
+	Stops func(command, request *wire.DeadLetter) bool `json:"-"`
 }
 
 // A DeadResult is the result of a DeadTask.
@@ -149,7 +151,10 @@ func (l Library) Dead(ctx context.Context, self string, t DeadTask) (res DeadRes
 	switch t.Do {
 	case DeadShow:
 	case DeadResend:
-		if err = resendDead(ctx, l, letter, number); err == nil {
+		if err = notStopped(ctx, s, letter, &t); err == nil {
+			err = resendDead(ctx, l, letter, number)
+		}
+		if err == nil {
 			failpoint.Hit("dead.after_resend")
 			err = deleteMessage(ctx, s, number)
 		}
@@ -199,17 +204,17 @@ func keepDead(ctx context.Context, l Library, self string, t *DeadTask) error {
 // Bury keeps a message of a stream of commands as a dead letter. It does not remove it from that stream.
 func (l Library) Bury(ctx context.Context, m *jetstream.RawStreamMsg, reason string, about transfer.ID) error {
 	kind, agent, from := deadParts(m.Subject)
-	id, whole := idIn(m.Data)
+	in := readFacts(m.Data)
 	content := m.Data
-	if whole { // each copy of a message is the same letter
-		content = id[:]
+	if in.whole { // each copy of a message is the same letter
+		content = in.id[:]
 	}
 	stored := m.Time
 	if at, ok := StoredBefore(m.Header, stored); ok {
 		stored = at
 	}
 	return putDead(ctx, l, wire.DeadLetter{ID: deadID(m.Subject, content), Kind: kind, Agent: agent, From: from, Via: m.Header.Get(HeaderFrom),
-		Transfer: cmp.Or(about, id), Stored: stored, Reason: reason, Size: len(m.Data), Data: m.Data})
+		Transfer: cmp.Or(in.about, about, in.id), Stored: stored, Reason: reason, Size: len(m.Data), Data: m.Data})
 }
 
 // StoredBefore returns the time of HeaderStored, if it is before the time when a message was stored. A later time is not
@@ -235,15 +240,24 @@ func deadParts(subject string) (kind, agent, from string) {
 	return map[string]string{"command": wire.DeadRequest, "control": wire.DeadCommand, "store": wire.DeadStored}[t[1]], t[2], t[3]
 }
 
-// idIn returns the ID of a request or of a command, signed or not. whole reports that the message is all of it: requests
-// with many items come in parts. The ID is shown, and decides which letters are the same; the agent checks it again.
-func idIn(data []byte) (id transfer.ID, whole bool) {
+// facts are what a letter shows of a message. They decide which letters are the same; the agent checks them again.
+type facts struct {
+	id    transfer.ID // of the request or command
+	whole bool        // the message is all of it: requests with many items come in parts
+	kind  wire.Kind   // of a command
+	about transfer.ID // the transfer of a command
+}
+
+// readFacts reads a request or a command, signed or not.
+func readFacts(data []byte) (in facts) {
 	if plain, err := compress.Messages.Unpack(data); err == nil {
 		data = plain
 	}
 	var m struct {
 		Word    int             `json:"word"`
 		ID      transfer.ID     `json:"id"`
+		Kind    wire.Kind       `json:"kind"`
+		Body    json.RawMessage `json:"body"`
 		Part    json.RawMessage `json:"part"`
 		Request struct {
 			ID transfer.ID `json:"id"`
@@ -251,14 +265,20 @@ func idIn(data []byte) (id transfer.ID, whole bool) {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if d.Decode(&m) != nil {
-		return id, false
+		return in
 	}
-	id = m.ID
+	in.id = m.ID
 	if m.Word > 0 && d.Decode(&m) != nil { // the signed message is behind its head
-		return id, false
+		return in
 	}
-	id = cmp.Or(m.Request.ID, id)
-	return id, !id.IsZero() && len(m.Part) == 0
+	in.id = cmp.Or(m.Request.ID, in.id)
+	in.whole = !in.id.IsZero() && len(m.Part) == 0
+	if in.kind = m.Kind; slices.Contains([]wire.Kind{wire.ControlCancel, wire.ControlWithdraw, wire.ControlResume}, m.Kind) {
+		if of, err := wire.ReadBody[wire.OfTransfer](m.Kind, m.Body); err == nil {
+			in.about = of.Transfer
+		}
+	}
+	return in
 }
 
 func deadID(subject string, data []byte) string {
@@ -411,6 +431,32 @@ func findDead(ctx context.Context, s jetstream.Stream, t *DeadTask) (*wire.DeadL
 		err = noLetter(t.ID)
 	}
 	return d, m.Sequence, err
+}
+
+// notStopped returns an error for a request that a cancel was sent for, while the cancel is a dead letter, too. Sent
+// again, the request would run although a person has stopped it.
+func notStopped(ctx context.Context, s jetstream.Stream, request *wire.DeadLetter, t *DeadTask) error {
+	if request.Kind != wire.DeadRequest || request.Transfer.IsZero() {
+		return nil
+	}
+	filter := "ferry.dead." + wire.DeadCommand + "." + deadToken(request.Agent) + ".>"
+	for next := uint64(1); ; {
+		some, err := getMessages(ctx, s, filter, next, deadAhead)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, m := range some {
+			next = m.Sequence + 1
+			d, err := readDead(m)
+			if err != nil || d.Transfer != request.Transfer || t.Stops != nil && !t.Stops(d, request) {
+				continue
+			}
+			if kind := readFacts(d.Data).kind; kind == wire.ControlCancel || kind == wire.ControlWithdraw {
+				return transfer.Errorf(transfer.KindConflict, "the dead letter %s is not sent again: the dead letter %s, of %s, stops its transfer %s", request.ID, d.ID, d.From, request.Transfer).
+					WithHint("remove both with `ferry queue dead rm`, or only the one of the cancel to let the transfer run")
+			}
+		}
+	}
 }
 
 // resendDead stores a message in its queue again, with its first time. A second try within two minutes stores nothing:
