@@ -141,6 +141,33 @@ func TestCopiesAreOneLetter(t *testing.T) {
 	}
 }
 
+// Documents in XML have no ID: two with one text are two letters. One that was sent again is the same one.
+func TestDocumentsAreTheirOwnLetters(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	at := time.Now().Add(-time.Hour)
+	for n, header := range []nats.Header{nil, nil, {streams.HeaderStored: {at.UTC().Format(time.RFC3339Nano)}}} {
+		m := &jetstream.RawStreamMsg{Subject: "ferry.command.A.me", Data: []byte("<request/>"), Time: at.Add(time.Duration(n) * time.Minute), Header: header}
+		must(t, l.Bury(qmgrtest.Context(t), m, "no", transfer.ID{}))
+	}
+	d.letters(2)
+}
+
+// The dead letters of a member that is removed are removed, so that none of its requests runs. Those of others stay.
+func TestDeadLettersByARemovedMember(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	for _, subject := range []string{"ferry.command.A.bob", "ferry.control.B.bob", "ferry.command.A.ann", "ferry.command.BOB.ann"} {
+		must(t, l.Bury(qmgrtest.Context(t), &jetstream.RawStreamMsg{Subject: subject, Data: []byte("x"), Time: time.Now()}, "no", transfer.ID{}))
+	}
+	must(t, ClearStored(qmgrtest.Context(t), d.c, "bob"))
+	for _, letter := range d.letters(2) {
+		if letter.From != "ann" {
+			t.Errorf("a letter is %+v", letter)
+		}
+	}
+}
+
 // A message that is sent again is the same message: it has its bytes and its first time, which makes it neither younger
 // nor another document. The letter is gone then.
 func TestDeadLetterIsSentAgain(t *testing.T) {
@@ -421,6 +448,15 @@ func TestDeadLettersGiveWay(t *testing.T) {
 	}
 	if of["ann"] != 2 || of["eve"] != 3 {
 		t.Errorf("the letters are of %v", of)
+	}
+	bury("bob", 1, 20<<10) // by their number, however large
+	bury("eve", 99, 10)
+	of = map[string]int{}
+	for _, l := range d.letters(5) {
+		of[l.From]++
+	}
+	if of["ann"] != 2 || of["bob"] != 1 || of["eve"] != 2 {
+		t.Errorf("beside a large one, the letters are of %v", of)
 	}
 
 	cfg.MaxMsgs, cfg.MaxBytes = 100, 200<<10

@@ -205,13 +205,16 @@ func keepDead(ctx context.Context, l Library, self string, t *DeadTask) error {
 func (l Library) Bury(ctx context.Context, m *jetstream.RawStreamMsg, reason string, about transfer.ID) error {
 	kind, agent, from := deadParts(m.Subject)
 	in := readFacts(m.Data)
-	content := m.Data
-	if in.whole { // each copy of a message is the same letter
-		content = in.id[:]
-	}
 	stored := m.Time
 	if at, ok := StoredBefore(m.Header, stored); ok {
 		stored = at
+	}
+	content := m.Data
+	switch {
+	case in.whole: // each copy of a message is the same letter
+		content = in.id[:]
+	case in.id.IsZero(): // documents with one text are not copies
+		content = append(stored.UTC().AppendFormat(nil, time.RFC3339Nano+"\n"), m.Data...)
 	}
 	return putDead(ctx, l, wire.DeadLetter{ID: deadID(m.Subject, content), Kind: kind, Agent: agent, From: from, Via: m.Header.Get(HeaderFrom),
 		Transfer: cmp.Or(in.about, about, in.id), Stored: stored, Reason: reason, Size: len(m.Data), Data: m.Data})
@@ -296,7 +299,8 @@ func deadToken(token string) string {
 	return token
 }
 
-// putDead stores a letter. The oldest letters of the author with the most bytes give way to it.
+// putDead stores a letter. The oldest letters of one author give way to it: the one with the most letters or, if their
+// bytes are the limit, with the most bytes.
 func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 	s, err := deadStream(ctx, l)
 	if err != nil {
@@ -309,7 +313,7 @@ func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 	data := d.Data
 	d.Data = nil
 	body := append(append(wire.Marshal(deadLetter{1, d}), '\n'), data...)
-	if err := makeRoom(ctx, l, s, len(body)+1<<10); err != nil {
+	if err := makeRoom(ctx, l, s, deadToken(d.From), len(body)+1<<10); err != nil {
 		return err
 	}
 	subject := strings.Join([]string{"ferry.dead", d.Kind, deadToken(d.Agent), deadToken(d.From), d.ID, strconv.Itoa(d.Size)}, ".")
@@ -332,8 +336,8 @@ func (l Library) warn(text string, args ...any) {
 // deadOfID returns the filter of a letter.
 func deadOfID(id string) string { return "ferry.dead.*.*.*." + id + ".*" }
 
-// makeRoom removes letters until there is room for one more.
-func makeRoom(ctx context.Context, l Library, s jetstream.Stream, size int) error {
+// makeRoom removes letters until there is room for one more of an author, which counts as its own.
+func makeRoom(ctx context.Context, l Library, s jetstream.Stream, author string, size int) error {
 	for {
 		info, err := s.Info(ctx)
 		if err != nil {
@@ -346,12 +350,19 @@ func makeRoom(ctx context.Context, l Library, s jetstream.Stream, size int) erro
 		if info, err = s.Info(ctx, jetstream.WithSubjectFilter(allDead)); err != nil {
 			return err
 		}
-		of := map[string]int{}
+		full, of := limit.MaxMsgs > 0 && have.Msgs >= uint64(limit.MaxMsgs), map[string]int{}
 		for subject := range info.State.Subjects {
-			if t := strings.Split(subject, "."); len(t) == 7 {
+			if t := strings.Split(subject, "."); len(t) == 7 && full {
+				of[t[4]]++
+			} else if len(t) == 7 {
 				n, _ := strconv.Atoi(t[6])
 				of[t[4]] += n + deadHead/16 // for its head
 			}
+		}
+		if of[author] > 0 && full {
+			of[author]++
+		} else if of[author] > 0 {
+			of[author] += size
 		}
 		most := ""
 		for _, from := range slices.Sorted(maps.Keys(of)) {
@@ -373,8 +384,8 @@ func makeRoom(ctx context.Context, l Library, s jetstream.Stream, size int) erro
 		if err != nil {
 			return err
 		}
-		if d, bad := readDead(m); bad == nil && l.Log != nil {
-			l.Log.Warn("a dead letter gives way to a newer one", "letter", d.ID, "kind", d.Kind, "agent", d.Agent, "from", d.From, "transfer", d.Transfer, "reason", d.Reason)
+		if d, bad := readDead(m); bad == nil {
+			l.warn("a dead letter gives way to a newer one", "letter", d.ID, "kind", d.Kind, "agent", d.Agent, "from", d.From, "transfer", d.Transfer, "reason", d.Reason)
 		}
 	}
 }

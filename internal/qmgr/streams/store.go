@@ -21,7 +21,8 @@ import (
 )
 
 // clear removes the messages of a member from the streams, and for an agent also those that wait for it. These become
-// dead letters. Its audit records and its messages in application queues stay.
+// dead letters. Dead letters of its own go: none of them may be sent again. Its audit records and its messages in
+// application queues stay.
 func (l Library) clear(ctx context.Context, token string) (err error) {
 	if token == "" || len(token) > MaxToken || !IsPrintable(token) || strings.ContainsAny(token, ".*>") {
 		return transfer.Errorf(transfer.KindUsage, "%.80q is the token of no member", token)
@@ -54,7 +55,14 @@ func (l Library) clear(ctx context.Context, token string) (err error) {
 		}
 		err = errors.Join(err, failed)
 	}
-	return err
+	s, failed := l.JS().Stream(ctx, string(StreamDead))
+	if failed == nil {
+		failed = purgeStored(ctx, s, "ferry.dead.*.*."+token+".>", 0)
+	}
+	if errors.Is(failed, jetstream.ErrStreamNotFound) {
+		failed = nil
+	}
+	return errors.Join(err, failed)
 }
 
 // StreamStore holds ferry.store.>, the chunk messages of stored delivery. They stay until their destination has stored
