@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/mft/translate"
@@ -15,7 +17,7 @@ import (
 // treats the message as one in Ferry's own form. A document without a transfer ID gets one from the message, so that
 // each delivery of it is the same transfer. A document is not signed. Where the network has identities it is taken only
 // from the agent's own queue manager, which has proved the principal.
-func (a *intake) document(d qmgr.Delivery) {
+func (a *intake) document(d qmgr.Delivery, now time.Time) {
 	principal := wire.LastToken(d.Subject)
 	s := &wire.Submit{V: wire.Version, Request: transfer.Request{ID: mftxml.IDOf(d.Data, principal, d.Stored)}}
 	if d.From != "" && a.gate.words != nil {
@@ -71,7 +73,7 @@ func (a *intake) document(d qmgr.Delivery) {
 		return
 	}
 	s.Request = *one.head // a refusal is of this request
-	a.settle(d, s, one.Principal, a.accept(one))
+	a.settle(d, s, one.Principal, a.accept(one), now)
 }
 
 // pong returns the answer to a pingAgent: an error if it asks another agent.

@@ -42,7 +42,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		return
 	}
 	if signed == nil && mftxml.Is(body) {
-		a.document(d)
+		a.document(d, now)
 		return
 	}
 
@@ -64,15 +64,15 @@ func (a *intake) submitted(d qmgr.Delivery) {
 
 	from := a.gate.origin(speaker, by)
 	if s.Part != nil {
-		a.part(d, s, from)
+		a.part(d, s, from, now)
 		return
 	}
 	late := s.Late(d.Stored, now)
-	a.settle(d, s, from.Principal, a.accept(&submission{head: &s.Request, Origin: from, late: late}))
+	a.settle(d, s, from.Principal, a.accept(&submission{head: &s.Request, Origin: from, late: late}), now)
 }
 
 // part takes a part of a request, which waits in the ledger for the head.
-func (a *intake) part(d qmgr.Delivery, s *wire.Submit, from word.Origin) {
+func (a *intake) part(d qmgr.Delivery, s *wire.Submit, from word.Origin, now time.Time) {
 	var err error
 	if a.cfg.Streams == nil {
 		_, err = a.gate.may(from.Principal, transfer.AuthSource)
@@ -85,12 +85,12 @@ func (a *intake) part(d qmgr.Delivery, s *wire.Submit, from word.Origin) {
 		return
 	}
 	failpoint.Hit("agent.after_part")
-	a.settle(d, s, from.Principal, err)
+	a.settle(d, s, from.Principal, err, now)
 }
 
 // settle answers a message of a principal, and acknowledges it. With an error that may pass, the message comes again. A
-// refused request becomes a dead letter if its submitter may not learn of the refusal.
-func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err error) {
+// refused request becomes a dead letter if its submitter may not learn of the refusal; now is as admit gives it.
+func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err error, now time.Time) {
 	speaker := wire.LastToken(d.Subject)
 	switch kind := transfer.KindOf(err); kind {
 	case transfer.KindBusy, transfer.KindInternal, transfer.KindNoSpace, transfer.KindNotFound:
@@ -115,7 +115,7 @@ func (a *intake) settle(d qmgr.Delivery, s *wire.Submit, principal string, err e
 		receipt.Error = transfer.AsError(err)
 		a.answer(speaker, s.Reply, receipt)
 	}
-	if refused != nil && d.Bury != nil && a.refusals.unheard(d, s) {
+	if refused != nil && d.Bury != nil && a.refusals.unheard(d, s, now) {
 		a.refusals.bury(d, s.Request.ID, refused)
 		return
 	}

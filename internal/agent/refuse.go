@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ferry/internal/audit"
@@ -20,6 +21,8 @@ type refusals struct {
 	*core
 	gate quiet.Gate
 	pace pacer
+	// unkept is the time when the queue manager last could not keep a dead letter.
+	unkept atomic.Pointer[time.Time]
 }
 
 // unproved refuses a message without a proved author. Its record names no transfer, because the message proves nothing
@@ -54,16 +57,25 @@ func (r *refusals) rejectMalformed(d qmgr.Delivery, s *wire.Submit, err error) {
 const heardWithin = time.Minute
 
 // unheard reports whether the submitter of a refused request may never learn of the refusal: it waits for no answer, or
-// the request has come late.
-func (r *refusals) unheard(d qmgr.Delivery, s *wire.Submit) bool {
-	return s.Reply == "" || r.cfg.Clock.Now().Sub(d.Stored) > heardWithin
+// the request has come late. now is by the queue manager's clock, as the time of the message is; zero: it is not known.
+func (r *refusals) unheard(d qmgr.Delivery, s *wire.Submit, now time.Time) bool {
+	return s.Reply == "" || now.Sub(d.Stored) > heardWithin
 }
+
+// unkeptPause is how long the agent asks for no dead letter after one that could not be kept. The reader of the queue
+// waits for each of them.
+const unkeptPause = 5 * time.Second
 
 // bury has the queue manager keep a message that is refused for ever as a dead letter. The message comes again if the
 // queue manager cannot keep it now. An older queue manager has no dead letters: the message ends without one.
 func (r *refusals) bury(d qmgr.Delivery, about transfer.ID, why error) {
 	if d.Bury == nil {
 		d.Term()
+		return
+	}
+	now := r.cfg.Clock.Now()
+	if at := r.unkept.Load(); at != nil && now.Sub(*at).Abs() < unkeptPause {
+		d.Nak(r.pace.delay(wire.LastToken(d.Subject), now))
 		return
 	}
 	failpoint.Hit("agent.before_bury")
@@ -77,7 +89,9 @@ func (r *refusals) bury(d qmgr.Delivery, about transfer.ID, why error) {
 		d.Term()
 	default:
 		r.quiet.Warn("a refused message stays in its queue until it can be kept as a dead letter", "subject", d.Subject, "error", err)
-		d.Nak(r.pace.delay(wire.LastToken(d.Subject), r.cfg.Clock.Now()))
+		now = r.cfg.Clock.Now()
+		r.unkept.Store(&now)
+		d.Nak(r.pace.delay(wire.LastToken(d.Subject), now))
 	}
 }
 

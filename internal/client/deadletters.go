@@ -5,7 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"ferry/internal/audit"
 	"ferry/internal/content/compress"
+	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/word"
@@ -49,11 +51,15 @@ func RemoveDeadLetter(ctx context.Context, c *Client, id string) (*wire.DeadLett
 }
 
 // ResendDeadLetter has the queue manager put the message of a dead letter into its queue again. The message keeps its
-// ID, so it has an effect at most once. A message that its agent would refuse because of its age is refused here.
+// ID. A message that its agent would refuse because of its age is refused here, and so is a request that may have run:
+// the ledger of an agent that was removed and enrolled again does not know it.
 func ResendDeadLetter(ctx context.Context, c *Client, id string) (*wire.DeadLetter, error) {
 	d, err := ReadDeadLetter(ctx, c, id)
 	if err == nil {
 		err = tooLate(d, c.Clock.Now())
+	}
+	if err == nil {
+		err = c.mayHaveRun(ctx, d)
 	}
 	if err != nil {
 		return nil, err
@@ -76,6 +82,69 @@ func tooLate(d *wire.DeadLetter, now time.Time) error {
 			WithHint("submit the request again, under a new ID; `ferry queue dead rm " + d.ID + "` removes the letter")
 	}
 	return nil
+}
+
+// mayHaveRun returns an error unless coordination knows that no agent has taken the request of a dead letter.
+func (c *Client) mayHaveRun(ctx context.Context, d *wire.DeadLetter) error {
+	id := requestIn(d)
+	if d.Kind != wire.DeadRequest || id.IsZero() {
+		return nil
+	}
+	unknown := func(err error) error {
+		return transfer.Errorf(transfer.KindOf(err), "the dead letter %s is not sent again, because it is not known whether its transfer %s has run: %w", d.ID, id, err).
+			WithHint("try again when coordination answers")
+	}
+	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: id.String()})
+	switch {
+	case transfer.KindOf(err) == transfer.KindNotFound || err == nil && len(ans.Transfers) == 0:
+		return c.seesTransferOf(ctx, d, id, unknown)
+	case err != nil:
+		return unknown(err)
+	}
+
+	state := ans.Transfers[0].State
+	if state == transfer.Queued {
+		return nil
+	}
+	if state == transfer.Failed { // also if its agent has refused it
+		taken := false
+		if err := c.recordsOf(ctx, id, wire.Ask{Event: string(audit.Submitted)}, func(*audit.Record) bool { taken = true; return false }); err != nil {
+			return unknown(err)
+		}
+		if !taken {
+			return nil
+		}
+	}
+	return transfer.Errorf(transfer.KindConflict, "the dead letter %s is not sent again: its transfer %s is %s already, and might run twice", d.ID, id, state).
+		WithHint("`ferry transfer show " + id.String() + "` has its outcome; `ferry queue dead rm " + d.ID + "` removes the letter")
+}
+
+// seesTransferOf returns an error for an asker to which coordination shows no transfers of the author of a letter.
+func (c *Client) seesTransferOf(ctx context.Context, d *wire.DeadLetter, id transfer.ID, unknown func(error) error) error {
+	if d.From == c.Conn.Self() {
+		return nil
+	}
+	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskTransfers, Limit: 1})
+	if err != nil {
+		return unknown(err)
+	}
+	if ans.Own {
+		return transfer.Errorf(transfer.KindDenied, "the dead letter %s is not sent again: coordination does not show this user whether its transfer %s has run", d.ID, id).
+			WithHint("its author can send it again, and so can a user who sees all transfers")
+	}
+	return nil
+}
+
+// requestIn returns the ID of the request of a letter, also if it is a document of MQ MFT. It is zero if no agent can
+// read the request.
+func requestIn(d *wire.DeadLetter) transfer.ID {
+	if !mftxml.Is(d.Data) {
+		return d.Transfer
+	}
+	if doc, err := mftxml.Parse(d.Data); err == nil && !doc.ID.IsZero() {
+		return doc.ID
+	}
+	return mftxml.IDOf(d.Data, d.From, d.Stored)
 }
 
 func oneDeadLetter(ctx context.Context, c *Client, do, id string) (*wire.DeadLetter, error) {

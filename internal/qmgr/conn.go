@@ -22,6 +22,7 @@ import (
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/sys/sleep"
 	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
@@ -143,7 +144,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
-	c.admin = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait, Log: cfg.Log}
+	c.admin = streams.Library{JS: c.control.JS, AckWait: cfg.times.ackWait, Log: cfg.Log, Quiet: quiet.New(cfg.Log, nil)}
 	if i := cfg.Identity; i != nil && i.Name().Role != identity.Manager {
 		c.admin = remoteAdminOf(c)
 	}

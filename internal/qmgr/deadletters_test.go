@@ -2,6 +2,8 @@ package qmgr
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -139,6 +141,33 @@ func TestCopiesAreOneLetter(t *testing.T) {
 	}
 }
 
+// Documents in XML have no ID: two with one text are two letters. One that was sent again is the same one.
+func TestDocumentsAreTheirOwnLetters(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	at := time.Now().Add(-time.Hour)
+	for n, header := range []nats.Header{nil, nil, {streams.HeaderStored: {at.UTC().Format(time.RFC3339Nano)}}} {
+		m := &jetstream.RawStreamMsg{Subject: "ferry.command.A.me", Data: []byte("<request/>"), Time: at.Add(time.Duration(n) * time.Minute), Header: header}
+		must(t, l.Bury(qmgrtest.Context(t), m, "no", transfer.ID{}))
+	}
+	d.letters(2)
+}
+
+// The dead letters of a member that is removed are removed, so that none of its requests runs. Those of others stay.
+func TestDeadLettersByARemovedMember(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	for _, subject := range []string{"ferry.command.A.bob", "ferry.control.B.bob", "ferry.command.A.ann", "ferry.command.BOB.ann"} {
+		must(t, l.Bury(qmgrtest.Context(t), &jetstream.RawStreamMsg{Subject: subject, Data: []byte("x"), Time: time.Now()}, "no", transfer.ID{}))
+	}
+	must(t, ClearStored(qmgrtest.Context(t), d.c, "bob"))
+	for _, letter := range d.letters(2) {
+		if letter.From != "ann" {
+			t.Errorf("a letter is %+v", letter)
+		}
+	}
+}
+
 // A message that is sent again is the same message: it has its bytes and its first time, which makes it neither younger
 // nor another document. The letter is gone then.
 func TestDeadLetterIsSentAgain(t *testing.T) {
@@ -171,6 +200,46 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 	}
 }
 
+// A request is not sent again while a cancel of its transfer is a dead letter, unless the author of the cancel has no
+// right to stop it. The letter of a cancel names its transfer.
+func TestStoppedRequestIsNotSentAgain(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	request, other := transfer.NewID(time.Now()), transfer.NewID(time.Now())
+	bury := func(class, from string, data []byte) (letter string) {
+		t.Helper()
+		m := &jetstream.RawStreamMsg{Subject: "ferry." + class + ".A." + from, Data: data, Time: time.Now()}
+		must(t, l.Bury(qmgrtest.Context(t), m, "no", transfer.ID{}))
+		all, err := d.do(streams.DeadTask{Do: streams.DeadList})
+		must(t, err)
+		return all[len(all)-1].ID
+	}
+	cancel := func(kind wire.Kind, from string, of transfer.ID) string {
+		return bury("control", from, wire.Marshal(wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: of})}))
+	}
+	again := func(want transfer.Kind) {
+		t.Helper()
+		letter := bury("command", "ann", wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: request}}))
+		_, err := l.Dead(qmgrtest.Context(t), "ann", streams.DeadTask{Do: streams.DeadResend, ID: letter,
+			Stops: func(command, request *wire.DeadLetter) bool { return command.From == request.From }})
+		if transfer.KindOf(err) != want {
+			t.Errorf("sent again: %v; want %v", err, want)
+		}
+	}
+	cancel(wire.ControlCancel, "ann", other)
+	cancel(wire.ControlResume, "ann", request)
+	cancel(wire.ControlCancel, "eve", request)
+	again(transfer.KindNone)
+	for _, kind := range []wire.Kind{wire.ControlCancel, wire.ControlWithdraw} {
+		letter := cancel(kind, "ann", request)
+		again(transfer.KindConflict)
+		all, err := d.do(streams.DeadTask{Do: streams.DeadRemove, ID: letter})
+		if err != nil || all[0].Transfer != request {
+			t.Errorf("the letter of the cancel is %+v, %v", all, err)
+		}
+	}
+}
+
 // A header that makes a message younger is not believed.
 func TestFirstTimeIsNeverLater(t *testing.T) {
 	d := newDeadDesk(t)
@@ -180,6 +249,19 @@ func TestFirstTimeIsNeverLater(t *testing.T) {
 	must(t, err)
 	if got := d.next(); got.Stored.After(time.Now().Add(time.Minute)) {
 		t.Errorf("it was stored at %s", got.Stored)
+	}
+}
+
+// A time that JSON cannot write is not believed: the queue manager would end when it keeps the letter.
+func TestFirstTimeCanBeWritten(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	for n, first := range []string{"2020-01-01T00:00:00+24:00", "0000-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-01:00", "?"} {
+		m := &jetstream.RawStreamMsg{Subject: "ferry.command.A.me", Data: fmt.Append(nil, n), Time: time.Now(), Header: nats.Header{streams.HeaderStored: {first}}}
+		must(t, l.Bury(qmgrtest.Context(t), m, "no", transfer.ID{}))
+	}
+	if got := d.letters(5)[0].Stored; !got.Equal(time.Date(2019, 12, 31, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("the first one was stored at %s", got)
 	}
 }
 
@@ -223,6 +305,81 @@ func TestDeadLettersOfARemovedAgent(t *testing.T) {
 	}
 }
 
+// shut makes the store of letters one that takes none above a size.
+func (d deadDesk) shut(most int32) {
+	d.Helper()
+	must(d.T, d.c.admin.(streams.Library).Bury(qmgrtest.Context(d), &jetstream.RawStreamMsg{Subject: "ferry.command.A.x", Data: []byte("x"), Time: time.Now()}, "no", transfer.ID{}))
+	s, err := d.c.control.JS().Stream(qmgrtest.Context(d), string(streams.StreamDead))
+	must(d.T, err)
+	cfg := s.CachedInfo().Config
+	cfg.MaxMsgSize = most
+	_, err = d.c.control.JS().UpdateStream(qmgrtest.Context(d), cfg)
+	must(d.T, err)
+}
+
+// A removed agent is removed, and an old command too, where no letter can be kept.
+func TestRemovalNeedsNoRoomForLetters(t *testing.T) {
+	d := newDeadDesk(t)
+	d.shut(10)
+	s := StoreOf(d.c, "ALPHA")
+	must(t, s.Ready(qmgrtest.Context(t)))
+	_, err := s.Outgoing(qmgrtest.Context(t), "GONE")
+	must(t, err)
+	epoch := wire.StoredEpoch{From: "ALPHA", To: "GONE", ID: transfer.NewID(time.Now()), Epoch: 1}
+	must(t, s.Put("", epoch.Subject(), []byte("data")).Wait(qmgrtest.Context(t)))
+	for n := range 3 {
+		enqueue(t, d.c, "ferry.command.GONE.me", fmt.Sprint("request ", n))
+	}
+	must(t, ClearStored(qmgrtest.Context(t), d.c, "GONE"))
+	if n, m := d.waiting(streams.StreamCommand), d.waiting(streams.StreamStore); n != 0 || m != 0 {
+		t.Errorf("%d commands and %d stored messages are left", n, m)
+	}
+	d.letters(1)
+}
+
+// A hookedJS is a JetStream with a function that runs before each purge of a stream.
+type hookedJS struct {
+	jetstream.JetStream
+	before func()
+}
+
+func (j hookedJS) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := j.JetStream.Stream(ctx, name)
+	return hookedStream{s, j.before}, err
+}
+
+type hookedStream struct {
+	jetstream.Stream
+	before func()
+}
+
+func (s hookedStream) Purge(ctx context.Context, opts ...jetstream.StreamPurgeOpt) error {
+	if s.CachedInfo().Config.Name == string(streams.StreamCommand) {
+		s.before()
+	}
+	return s.Stream.Purge(ctx, opts...)
+}
+
+// A message that is stored between the last letter and the removal is not removed.
+func TestMessageBehindTheLastLetterStays(t *testing.T) {
+	d := newDeadDesk(t)
+	enqueue(t, d.c, "ferry.command.GONE.me", "before")
+	l, once := d.c.admin.(streams.Library), 0
+	l.JS = func() jetstream.JetStream {
+		return hookedJS{d.c.control.JS(), func() {
+			if once++; once == 2 { // the first purge is that of the agent's own requests
+				enqueue(t, d.c, "ferry.command.GONE.me", "behind")
+			}
+		}}
+	}
+	_, err := l.Store(qmgrtest.Context(t), "GONE", streams.StoreTask{Do: streams.StoreClear})
+	must(t, err)
+	d.letters(1)
+	if n := d.waiting(streams.StreamCommand); n != 1 {
+		t.Errorf("%d commands are left", n)
+	}
+}
+
 // A command that no agent has read becomes a dead letter before the age of its stream removes it.
 func TestOldCommandsBecomeDeadLetters(t *testing.T) {
 	d := newDeadDesk(t)
@@ -241,6 +398,27 @@ func TestOldCommandsBecomeDeadLetters(t *testing.T) {
 	}
 	if l := d.letters(3)[0]; l.Reason != "agent AWAY has not read it for 14 days" {
 		t.Errorf("the reason is %q", l.Reason)
+	}
+}
+
+// An old command that cannot be kept holds up no other.
+func TestOldCommandHoldsUpNone(t *testing.T) {
+	d := newDeadDesk(t)
+	d.shut(2000)
+	large := ""
+	for range 300 { // it cannot be packed
+		large += rand.Text()
+	}
+	enqueue(t, d.c, "ferry.control.AWAY.me", large)
+	enqueue(t, d.c, "ferry.command.AWAY.me", large)
+	enqueue(t, d.c, "ferry.control.AWAY.me", "small")
+	enqueue(t, d.c, "ferry.command.AWAY.me", "small")
+	n, err := d.c.admin.(streams.Library).BuryExpiring(qmgrtest.Context(t), time.Now().Add(14*24*time.Hour-time.Hour))
+	if n != 2 || err != nil {
+		t.Errorf("%d are dead letters, %v", n, err)
+	}
+	if n, m := d.waiting(streams.StreamControl), d.waiting(streams.StreamCommand); n != 1 || m != 1 {
+		t.Errorf("%d commands and %d requests wait", n, m)
 	}
 }
 
@@ -270,6 +448,15 @@ func TestDeadLettersGiveWay(t *testing.T) {
 	}
 	if of["ann"] != 2 || of["eve"] != 3 {
 		t.Errorf("the letters are of %v", of)
+	}
+	bury("bob", 1, 20<<10) // by their number, however large
+	bury("eve", 99, 10)
+	of = map[string]int{}
+	for _, l := range d.letters(5) {
+		of[l.From]++
+	}
+	if of["ann"] != 2 || of["bob"] != 1 || of["eve"] != 2 {
+		t.Errorf("beside a large one, the letters are of %v", of)
 	}
 
 	cfg.MaxMsgs, cfg.MaxBytes = 100, 200<<10

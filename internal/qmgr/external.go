@@ -14,6 +14,7 @@ import (
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/identity"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -71,7 +72,7 @@ const errandGroup = "ferry"
 // keeps owners, and answers questions about the server, until stop. The Conn has a queue manager's identity; facts are
 // those of the server. may checks the rules; nil: they are not known.
 func DoErrands(c *Conn, facts func() Facts, may errands.Rules) (stop func(), err error) {
-	library := streams.Library{JS: c.control.JS, AckWait: c.cfg.times.ackWait, Log: c.cfg.Log}
+	library := streams.Library{JS: c.control.JS, AckWait: c.cfg.times.ackWait, Log: c.cfg.Log, Quiet: quiet.New(c.cfg.Log, nil)}
 	r := errands.NewRegistrar("the queue manager at "+c.base.Where, library)
 	r.May, r.Proved = may, c.cfg.Identity != nil
 	unsubscribe, err := c.control.SubscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m link.Message) {

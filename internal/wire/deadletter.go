@@ -20,7 +20,7 @@ type DeadLetter struct {
 	Agent    string      `json:"agent"`              // the token of its addressee
 	From     string      `json:"from"`               // the token of the member that sent it
 	Via      string      `json:"via,omitempty"`      // the token of the queue manager that forwarded it
-	Transfer transfer.ID `json:"transfer,omitzero"`  // that it is about, or its own ID if it is a command
+	Transfer transfer.ID `json:"transfer,omitzero"`  // that it is about; the own ID of a command about none
 	Messages uint64      `json:"messages,omitempty"` // of an epoch of stored delivery
 	Stored   time.Time   `json:"stored"`             // in its queue, by the queue manager's clock
 	Kept     time.Time   `json:"kept"`               // as a dead letter

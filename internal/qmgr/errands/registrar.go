@@ -349,7 +349,10 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 
 // dead does a task on the dead letters.
 func (r *Registrar) dead(ctx context.Context, asker string, t streams.DeadTask) (streams.DeadResult, error) {
-	t.May = func(d *wire.DeadLetter) bool { return r.mayHandle(asker, d) }
+	t.May = func(d *wire.DeadLetter) bool { return r.mayHandle(asker, transfer.AuthAdmin, d) }
+	t.Stops = func(command, request *wire.DeadLetter) bool {
+		return r.mayHandle(command.From, transfer.AuthOperate, request)
+	}
 	if r.Room != nil && (t.Do == streams.DeadKeep || t.Do == streams.DeadResend) {
 		done, err := r.Room(streams.MaxMsgSize, 1)
 		if err != nil {
@@ -360,14 +363,15 @@ func (r *Registrar) dead(ctx context.Context, asker string, t streams.DeadTask) 
 	return r.Admin.Dead(ctx, asker, t)
 }
 
-// mayHandle reports whether an asker may see, send again and remove a dead letter: its author, and administrators.
-// Without rules there is no administrator.
-func (r *Registrar) mayHandle(asker string, d *wire.DeadLetter) bool {
+// mayHandle reports whether an asker may handle a dead letter: its author, and those with an authority at its agent. An
+// administrator sees it, sends it again and removes it, and an operator stops its transfer. Without rules there is
+// neither.
+func (r *Registrar) mayHandle(asker string, right transfer.Authority, d *wire.DeadLetter) bool {
 	if !r.Proved || asker == d.From {
 		return true
 	}
 	agent, err := wire.AgentOf(d.Agent)
-	return err == nil && r.May != nil && r.May(asker, transfer.AuthAdmin, agent, "") == nil
+	return err == nil && r.May != nil && r.May(asker, right, agent, "") == nil
 }
 
 // KeepExpiring makes dead letters of commands that are about to reach the age of their stream, until ctx ends.
@@ -379,8 +383,8 @@ func (r *Registrar) KeepExpiring(ctx context.Context, l streams.Library) {
 		if l.Log != nil && n > 0 {
 			l.Log.Warn("commands that no agent has read are dead letters now", "commands", n)
 		}
-		if l.Log != nil && err != nil && ctx.Err() == nil {
-			l.Log.Debug("cannot look for old commands", "error", err)
+		if l.Quiet != nil && err != nil && ctx.Err() == nil {
+			l.Quiet.Warn("cannot look for old commands that no agent has read", "error", err)
 		}
 		if sleep.For(ctx, expiringEvery, nil) {
 			return

@@ -82,8 +82,11 @@ func (x *Forwarded) check() error {
 	if slices.ContainsFunc(append(t, x.ID), func(token string) bool { return len(token) > streams.MaxToken }) {
 		return transfer.Errorf(transfer.KindMalformed, "a message that is handed on has a subject or an ID that is too long: %.80q", x.Subject)
 	}
-	if len(t) < 3 || t[0] != "ferry" || len(t) != tokens[t[1]] || t[2] == "" || t[len(t)-1] == "" || !streams.IsPrintable(x.Subject) || strings.ContainsAny(x.Subject, "*>") || !streams.IsPrintable(x.ID) || len(x.First) > 64 || !streams.IsPrintable(x.First) {
+	if len(t) < 3 || t[0] != "ferry" || len(t) != tokens[t[1]] || t[2] == "" || t[len(t)-1] == "" || !streams.IsPrintable(x.Subject) || strings.ContainsAny(x.Subject, "*>") || !streams.IsPrintable(x.ID) {
 		return transfer.Errorf(transfer.KindMalformed, "nothing with the subject %.200q is handed on", x.Subject)
+	}
+	if _, ok := streams.ParseStored(x.First); x.First != "" && !ok || len(x.First) > 64 {
+		return transfer.Errorf(transfer.KindMalformed, "a message that is handed on has a first time that cannot be read: %.80q", x.First)
 	}
 	return nil
 }

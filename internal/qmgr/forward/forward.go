@@ -401,7 +401,7 @@ func buryUnforwarded(f *Forwarder, st jetstream.Stream, seq uint64, why error) e
 	if err != nil {
 		return err
 	}
-	return streams.Library{JS: f.Own.JS, AckWait: streams.AckWait, Log: f.cfg.Log}.Bury(f.ctx, m, "no queue manager takes it: "+why.Error(), transfer.ID{})
+	return streams.Library{JS: f.Own.JS, AckWait: streams.AckWait, Log: f.cfg.Log, Quiet: f.quiet}.Bury(f.ctx, m, "no queue manager takes it: "+why.Error(), transfer.ID{})
 }
 
 // firstStored returns the time when a message was stored first, if it was a dead letter.

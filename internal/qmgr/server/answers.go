@@ -14,6 +14,7 @@ import (
 	"ferry/internal/qmgr/own"
 	"ferry/internal/qmgr/storage"
 	"ferry/internal/qmgr/streams"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -44,7 +45,7 @@ func answerAbout(s *Server) (*responder, error) {
 	if err != nil {
 		return nil, noAnswer(s, err)
 	}
-	library := streams.Library{JS: own.JS, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored, Log: s.cfg.Log}
+	library := streams.Library{JS: own.JS, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored, Log: s.cfg.Log, Quiet: quiet.New(s.cfg.Log, nil)}
 	r := &responder{own, errands.NewRegistrar("queue manager "+s.cfg.Name, library)}
 	r.registrar.Room = func(bytes, messages int) (func(), error) { return s.Room.Take(s.Store, bytes, messages) }
 	r.registrar.Members = s.Members

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 )
 
@@ -73,7 +74,8 @@ type Library struct {
 	JS        func() jetstream.JetStream
 	AckWait   time.Duration
 	MaxStored int64        // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
-	Log       *slog.Logger // gets the dead letters that give way, are sent again or are removed; nil: they are not logged
+	Log       *slog.Logger // gets the dead letters that are sent again or are removed; nil: they are not logged
+	Quiet     *quiet.Log   // gets those that give way or cannot be kept; nil: they are not logged
 }
 
 // withStreams runs op, and again after a missing stream was made for it.
@@ -296,12 +298,14 @@ func (l Library) Purge(ctx context.Context, tokens []string) (gone uint64, err e
 		}
 		for _, token := range tokens {
 			for subject, n := range unread[token] {
-				if !strings.ContainsAny(subject, "*>") {
-					if err := l.buryAll(ctx, s, subject, "the network knows no agent "+token, deadUnknown); err != nil {
-						return gone, err
-					}
+				if strings.ContainsAny(subject, "*>") {
+					err = removeSubject(ctx, s, subject)
+				} else if below, failed := l.buryAll(ctx, s, subject, "the network knows no agent "+token, deadUnknown); failed != nil {
+					err = failed
+				} else {
+					err = purgeStored(ctx, s, subject, below)
 				}
-				if err := removeSubject(ctx, s, subject); err != nil {
+				if err != nil {
 					return gone, err
 				}
 				gone += n
@@ -342,12 +346,9 @@ func (l Library) commandsWithoutReader(ctx context.Context, stream Stream) (s je
 	return s, unread, readers.Err()
 }
 
-// removeSubject removes the messages of one subject. A wildcard in the subject stands for itself: these messages are
+// removeSubject removes the messages of a subject with wildcards. A wildcard in the subject stands for itself: these messages are
 // removed by their numbers, as a purge would take it for the subjects of others.
 func removeSubject(ctx context.Context, s jetstream.Stream, subject string) error {
-	if !strings.ContainsAny(subject, "*>") {
-		return s.Purge(ctx, jetstream.WithPurgeSubject(subject))
-	}
 	for seq := uint64(1); ; {
 		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {

@@ -46,7 +46,9 @@ const (
 	deadUnknown  = 32       // letters for one unknown agent
 	// deadBefore is how long before the end of its stream's age a command becomes a dead letter.
 	deadBefore = 2 * time.Hour
-	allDead    = "ferry.dead.>"
+	// buryTime is how long one removal of messages may keep letters.
+	buryTime = APITimeout / 4
+	allDead  = "ferry.dead.>"
 )
 
 // Operations of a DeadTask.
@@ -69,6 +71,8 @@ type DeadTask struct {
 
 	// May reports whether the asker may see and move a letter; nil: all letters.
 	May func(*wire.DeadLetter) bool `json:"-"`
+	// Stops reports whether the author of a command may stop the transfer of a request to its agent; nil: all authors.
+	Stops func(command, request *wire.DeadLetter) bool `json:"-"`
 }
 
 // A DeadResult is the result of a DeadTask.
@@ -147,7 +151,10 @@ func (l Library) Dead(ctx context.Context, self string, t DeadTask) (res DeadRes
 	switch t.Do {
 	case DeadShow:
 	case DeadResend:
-		if err = resendDead(ctx, l, letter, number); err == nil {
+		if err = notStopped(ctx, s, letter, &t); err == nil {
+			err = resendDead(ctx, l, letter, number)
+		}
+		if err == nil {
 			failpoint.Hit("dead.after_resend")
 			err = deleteMessage(ctx, s, number)
 		}
@@ -197,24 +204,34 @@ func keepDead(ctx context.Context, l Library, self string, t *DeadTask) error {
 // Bury keeps a message of a stream of commands as a dead letter. It does not remove it from that stream.
 func (l Library) Bury(ctx context.Context, m *jetstream.RawStreamMsg, reason string, about transfer.ID) error {
 	kind, agent, from := deadParts(m.Subject)
-	id, whole := idIn(m.Data)
-	content := m.Data
-	if whole { // each copy of a message is the same letter
-		content = id[:]
-	}
+	in := readFacts(m.Data)
 	stored := m.Time
 	if at, ok := StoredBefore(m.Header, stored); ok {
 		stored = at
 	}
+	content := m.Data
+	switch {
+	case in.whole: // each copy of a message is the same letter
+		content = in.id[:]
+	case in.id.IsZero(): // documents with one text are not copies
+		content = append(stored.UTC().AppendFormat(nil, time.RFC3339Nano+"\n"), m.Data...)
+	}
 	return putDead(ctx, l, wire.DeadLetter{ID: deadID(m.Subject, content), Kind: kind, Agent: agent, From: from, Via: m.Header.Get(HeaderFrom),
-		Transfer: cmp.Or(about, id), Stored: stored, Reason: reason, Size: len(m.Data), Data: m.Data})
+		Transfer: cmp.Or(in.about, about, in.id), Stored: stored, Reason: reason, Size: len(m.Data), Data: m.Data})
 }
 
 // StoredBefore returns the time of HeaderStored, if it is before the time when a message was stored. A later time is not
 // believed: it would make a request younger than it is.
 func StoredBefore(h nats.Header, stored time.Time) (at time.Time, ok bool) {
-	at, err := time.Parse(time.RFC3339Nano, h.Get(HeaderStored))
-	return at, err == nil && at.Before(stored)
+	at, ok = ParseStored(h.Get(HeaderStored))
+	return at, ok && at.Before(stored)
+}
+
+// ParseStored reads the text of HeaderStored. It takes no time that JSON cannot write: anyone may send the header.
+func ParseStored(text string) (at time.Time, ok bool) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	at = at.UTC()
+	return at, err == nil && at.Year() >= 1970 && at.Year() <= 9999
 }
 
 // deadParts returns the kind, the agent and the author of a message, from its subject.
@@ -226,15 +243,24 @@ func deadParts(subject string) (kind, agent, from string) {
 	return map[string]string{"command": wire.DeadRequest, "control": wire.DeadCommand, "store": wire.DeadStored}[t[1]], t[2], t[3]
 }
 
-// idIn returns the ID of a request or of a command, signed or not. whole reports that the message is all of it: requests
-// with many items come in parts. The ID is shown, and decides which letters are the same; the agent checks it again.
-func idIn(data []byte) (id transfer.ID, whole bool) {
+// facts are what a letter shows of a message. They decide which letters are the same; the agent checks them again.
+type facts struct {
+	id    transfer.ID // of the request or command
+	whole bool        // the message is all of it: requests with many items come in parts
+	kind  wire.Kind   // of a command
+	about transfer.ID // the transfer of a command
+}
+
+// readFacts reads a request or a command, signed or not.
+func readFacts(data []byte) (in facts) {
 	if plain, err := compress.Messages.Unpack(data); err == nil {
 		data = plain
 	}
 	var m struct {
 		Word    int             `json:"word"`
 		ID      transfer.ID     `json:"id"`
+		Kind    wire.Kind       `json:"kind"`
+		Body    json.RawMessage `json:"body"`
 		Part    json.RawMessage `json:"part"`
 		Request struct {
 			ID transfer.ID `json:"id"`
@@ -242,14 +268,20 @@ func idIn(data []byte) (id transfer.ID, whole bool) {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if d.Decode(&m) != nil {
-		return id, false
+		return in
 	}
-	id = m.ID
+	in.id = m.ID
 	if m.Word > 0 && d.Decode(&m) != nil { // the signed message is behind its head
-		return id, false
+		return in
 	}
-	id = cmp.Or(m.Request.ID, id)
-	return id, !id.IsZero() && len(m.Part) == 0
+	in.id = cmp.Or(m.Request.ID, in.id)
+	in.whole = !in.id.IsZero() && len(m.Part) == 0
+	if in.kind = m.Kind; slices.Contains([]wire.Kind{wire.ControlCancel, wire.ControlWithdraw, wire.ControlResume}, m.Kind) {
+		if of, err := wire.ReadBody[wire.OfTransfer](m.Kind, m.Body); err == nil {
+			in.about = of.Transfer
+		}
+	}
+	return in
 }
 
 func deadID(subject string, data []byte) string {
@@ -267,7 +299,8 @@ func deadToken(token string) string {
 	return token
 }
 
-// putDead stores a letter. The oldest letters of the author with the most bytes give way to it.
+// putDead stores a letter. The oldest letters of one author give way to it: the one with the most letters or, if their
+// bytes are the limit, with the most bytes.
 func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 	s, err := deadStream(ctx, l)
 	if err != nil {
@@ -280,7 +313,7 @@ func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 	data := d.Data
 	d.Data = nil
 	body := append(append(wire.Marshal(deadLetter{1, d}), '\n'), data...)
-	if err := makeRoom(ctx, l, s, len(body)+1<<10); err != nil {
+	if err := makeRoom(ctx, l, s, deadToken(d.From), len(body)+1<<10); err != nil {
 		return err
 	}
 	subject := strings.Join([]string{"ferry.dead", d.Kind, deadToken(d.Agent), deadToken(d.From), d.ID, strconv.Itoa(d.Size)}, ".")
@@ -293,11 +326,18 @@ func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 	return s.Purge(ctx, jetstream.WithPurgeSubject(deadOfID(d.ID)), jetstream.WithPurgeSequence(ack.Sequence))
 }
 
+// warn writes a line that others can cause.
+func (l Library) warn(text string, args ...any) {
+	if l.Quiet != nil {
+		l.Quiet.Warn(text, args...)
+	}
+}
+
 // deadOfID returns the filter of a letter.
 func deadOfID(id string) string { return "ferry.dead.*.*.*." + id + ".*" }
 
-// makeRoom removes letters until there is room for one more.
-func makeRoom(ctx context.Context, l Library, s jetstream.Stream, size int) error {
+// makeRoom removes letters until there is room for one more of an author, which counts as its own.
+func makeRoom(ctx context.Context, l Library, s jetstream.Stream, author string, size int) error {
 	for {
 		info, err := s.Info(ctx)
 		if err != nil {
@@ -310,12 +350,19 @@ func makeRoom(ctx context.Context, l Library, s jetstream.Stream, size int) erro
 		if info, err = s.Info(ctx, jetstream.WithSubjectFilter(allDead)); err != nil {
 			return err
 		}
-		of := map[string]int{}
+		full, of := limit.MaxMsgs > 0 && have.Msgs >= uint64(limit.MaxMsgs), map[string]int{}
 		for subject := range info.State.Subjects {
-			if t := strings.Split(subject, "."); len(t) == 7 {
+			if t := strings.Split(subject, "."); len(t) == 7 && full {
+				of[t[4]]++
+			} else if len(t) == 7 {
 				n, _ := strconv.Atoi(t[6])
 				of[t[4]] += n + deadHead/16 // for its head
 			}
+		}
+		if of[author] > 0 && full {
+			of[author]++
+		} else if of[author] > 0 {
+			of[author] += size
 		}
 		most := ""
 		for _, from := range slices.Sorted(maps.Keys(of)) {
@@ -337,8 +384,8 @@ func makeRoom(ctx context.Context, l Library, s jetstream.Stream, size int) erro
 		if err != nil {
 			return err
 		}
-		if d, bad := readDead(m); bad == nil && l.Log != nil {
-			l.Log.Warn("a dead letter gives way to a newer one", "letter", d.ID, "kind", d.Kind, "agent", d.Agent, "from", d.From, "transfer", d.Transfer, "reason", d.Reason)
+		if d, bad := readDead(m); bad == nil {
+			l.warn("a dead letter gives way to a newer one", "letter", d.ID, "kind", d.Kind, "agent", d.Agent, "from", d.From, "transfer", d.Transfer, "reason", d.Reason)
 		}
 	}
 }
@@ -397,6 +444,32 @@ func findDead(ctx context.Context, s jetstream.Stream, t *DeadTask) (*wire.DeadL
 	return d, m.Sequence, err
 }
 
+// notStopped returns an error for a request that a cancel was sent for, while the cancel is a dead letter, too. Sent
+// again, the request would run although a person has stopped it.
+func notStopped(ctx context.Context, s jetstream.Stream, request *wire.DeadLetter, t *DeadTask) error {
+	if request.Kind != wire.DeadRequest || request.Transfer.IsZero() {
+		return nil
+	}
+	filter := "ferry.dead." + wire.DeadCommand + "." + deadToken(request.Agent) + ".>"
+	for next := uint64(1); ; {
+		some, err := getMessages(ctx, s, filter, next, deadAhead)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, m := range some {
+			next = m.Sequence + 1
+			d, err := readDead(m)
+			if err != nil || d.Transfer != request.Transfer || t.Stops != nil && !t.Stops(d, request) {
+				continue
+			}
+			if kind := readFacts(d.Data).kind; kind == wire.ControlCancel || kind == wire.ControlWithdraw {
+				return transfer.Errorf(transfer.KindConflict, "the dead letter %s is not sent again: the dead letter %s, of %s, stops its transfer %s", request.ID, d.ID, d.From, request.Transfer).
+					WithHint("remove both with `ferry queue dead rm`, or only the one of the cancel to let the transfer run")
+			}
+		}
+	}
+}
+
 // resendDead stores a message in its queue again, with its first time. A second try within two minutes stores nothing:
 // the first one may have ended before it removed the letter.
 func resendDead(ctx context.Context, l Library, d *wire.DeadLetter, number uint64) error {
@@ -426,85 +499,102 @@ func deleteMessage(ctx context.Context, s jetstream.Stream, number uint64) error
 }
 
 // buryAll keeps messages with a subject as dead letters, up to a number and for a part of the time of an errand. The
-// caller removes the messages. The number of those that were not kept is logged.
-func (l Library) buryAll(ctx context.Context, s jetstream.Stream, subject, reason string, most int) error {
-	began, kept := time.Now(), 0
-	for next := uint64(1); ; kept++ {
-		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(subject))
+// caller removes the messages with numbers below one; 0: all of them. A message is removed even if it cannot be kept,
+// because a removal must not depend on the room for letters. The log has those that were not kept.
+func (l Library) buryAll(ctx context.Context, s jetstream.Stream, subject, reason string, most int) (below uint64, err error) {
+	keep, cancel := context.WithTimeout(ctx, buryTime)
+	defer cancel()
+	below = 1
+	for tried := 0; ; tried++ {
+		m, err := s.GetMsg(ctx, below, jetstream.WithGetMsgSubject(subject))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil
+			return below, nil
 		}
 		if err != nil {
-			return err
+			return below, err
 		}
-		if kept >= most || time.Since(began) > APITimeout/4 {
-			if l.Log != nil {
-				l.Log.Warn("messages are removed, and not kept as dead letters: there are too many", "subject", subject, "kept", kept, "reason", reason)
-			}
-			return nil
+		if tried >= most || keep.Err() != nil {
+			l.warn("messages are removed, and not kept as dead letters: there are too many", "subject", subject, "tried", tried, "reason", reason)
+			return 0, nil
 		}
-		if err := l.Bury(ctx, m, reason, transfer.ID{}); err != nil {
-			return err
+		if err := l.Bury(keep, m, reason, transfer.ID{}); err != nil {
+			l.warn("a message is removed, and cannot be kept as a dead letter", "subject", m.Subject, "number", m.Sequence, "reason", reason, "error", err)
 		}
-		next = m.Sequence + 1
+		below = m.Sequence + 1
 	}
 }
 
 // buryStored keeps a letter without content for each epoch of stored delivery to an agent. The files are at its source.
+// Its bounds are those of buryAll.
 func (l Library) buryStored(ctx context.Context, s jetstream.Stream, subject, reason string) error {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
 	if err != nil {
 		return err
 	}
+	keep, cancel := context.WithTimeout(ctx, buryTime)
+	defer cancel()
 	for n, epoch := range slices.Sorted(maps.Keys(info.State.Subjects)) {
-		if n >= deadUnknown {
-			if l.Log != nil {
-				l.Log.Warn("stored messages are removed without a dead letter: there are too many", "subject", subject, "epochs", len(info.State.Subjects)-n, "reason", reason)
-			}
+		if n >= deadUnknown || keep.Err() != nil {
+			l.warn("stored messages are removed without a dead letter: there are too many", "subject", subject, "epochs", len(info.State.Subjects)-n, "reason", reason)
 			return nil
 		}
 		of, err := wire.ReadStore(epoch)
 		if err != nil {
 			continue
 		}
-		err = putDead(ctx, l, wire.DeadLetter{ID: deadID(epoch, nil), Kind: wire.DeadStored, Agent: of.To.Token(), From: of.From.Token(), Transfer: of.ID,
+		err = putDead(keep, l, wire.DeadLetter{ID: deadID(epoch, nil), Kind: wire.DeadStored, Agent: of.To.Token(), From: of.From.Token(), Transfer: of.ID,
 			Messages: info.State.Subjects[epoch], Stored: time.Now().UTC(), Reason: reason})
 		if err != nil {
-			return err
+			l.warn("stored messages are removed, and a dead letter of them cannot be kept", "subject", epoch, "reason", reason, "error", err)
 		}
 	}
 	return nil
 }
 
 // BuryExpiring makes dead letters of the commands that reach the age of their stream within deadBefore. A letter is
-// stored before its command is removed.
+// stored before its command is removed. A command that cannot be kept stays, and those behind it are kept.
 func (l Library) BuryExpiring(ctx context.Context, now time.Time) (n int, err error) {
 	for _, stream := range CommandStreams {
-		s, err := l.JS().Stream(ctx, string(stream))
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, failed := l.JS().Stream(ctx, string(stream))
+		if errors.Is(failed, jetstream.ErrStreamNotFound) {
 			continue
+		}
+		if failed == nil {
+			var some int
+			some, failed = l.buryExpiring(ctx, s, now)
+			n += some
+		}
+		err = errors.Join(err, failed)
+	}
+	return n, err
+}
+
+func (l Library) buryExpiring(ctx context.Context, s jetstream.Stream, now time.Time) (n int, err error) {
+	age := s.CachedInfo().Config.MaxAge
+	if age <= deadBefore {
+		return 0, nil
+	}
+	for next := uint64(1); ; {
+		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(">"))
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && now.Sub(m.Time) < age-deadBefore {
+			return n, nil
 		}
 		if err != nil {
 			return n, err
 		}
-		age := s.CachedInfo().Config.MaxAge
-		for age > deadBefore {
-			m, err := s.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(">"))
-			if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && now.Sub(m.Time) < age-deadBefore {
-				break
-			}
-			if err == nil {
-				_, agent, _ := deadParts(m.Subject)
-				err = l.Bury(ctx, m, fmt.Sprintf("agent %s has not read it for %d days", agent, int(age.Hours()/24)), transfer.ID{})
-			}
-			if err == nil {
-				err = deleteMessage(ctx, s, m.Sequence)
-			}
-			if err != nil {
-				return n, err
-			}
-			n++
+		next = m.Sequence + 1
+		_, agent, _ := deadParts(m.Subject)
+		err = l.Bury(ctx, m, fmt.Sprintf("agent %s has not read it for %d days", agent, int(age.Hours()/24)), transfer.ID{})
+		if err == nil {
+			err = deleteMessage(ctx, s, m.Sequence)
 		}
+		if ctx.Err() != nil {
+			return n, ctx.Err()
+		}
+		if err != nil {
+			l.warn("an old message that no agent has read cannot be kept as a dead letter", "subject", m.Subject, "number", m.Sequence, "error", err)
+			continue
+		}
+		n++
 	}
-	return n, nil
 }

@@ -21,7 +21,8 @@ import (
 )
 
 // clear removes the messages of a member from the streams, and for an agent also those that wait for it. These become
-// dead letters. Its audit records and its messages in application queues stay.
+// dead letters. Dead letters of its own go: none of them may be sent again. Its audit records and its messages in
+// application queues stay.
 func (l Library) clear(ctx context.Context, token string) (err error) {
 	if token == "" || len(token) > MaxToken || !IsPrintable(token) || strings.ContainsAny(token, ".*>") {
 		return transfer.Errorf(transfer.KindUsage, "%.80q is the token of no member", token)
@@ -40,18 +41,28 @@ func (l Library) clear(ctx context.Context, token string) (err error) {
 			continue
 		}
 		for n, subject := range subjects {
-			if failed == nil && stream == StreamStore && n == 0 {
+			below := uint64(0)
+			switch {
+			case failed != nil:
+			case stream == StreamStore && n == 0:
 				failed = l.buryStored(ctx, s, subject, fmt.Sprintf(reason, token))
-			} else if failed == nil && n == 1 {
-				failed = l.buryAll(ctx, s, subject, fmt.Sprintf(reason, token), deadOnce)
+			case stream != StreamStore && n == 1:
+				below, failed = l.buryAll(ctx, s, subject, fmt.Sprintf(reason, token), deadOnce)
 			}
 			if failed == nil {
-				failed = purgeStored(ctx, s, subject, 0)
+				failed = purgeStored(ctx, s, subject, below)
 			}
 		}
 		err = errors.Join(err, failed)
 	}
-	return err
+	s, failed := l.JS().Stream(ctx, string(StreamDead))
+	if failed == nil {
+		failed = purgeStored(ctx, s, "ferry.dead.*.*."+token+".>", 0)
+	}
+	if errors.Is(failed, jetstream.ErrStreamNotFound) {
+		failed = nil
+	}
+	return errors.Join(err, failed)
 }
 
 // StreamStore holds ferry.store.>, the chunk messages of stored delivery. They stay until their destination has stored
