@@ -414,7 +414,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 		p.confirm(e)
 	}
 	p.relate(e, r)
-	p.fold(&e.Progress, r)
+	fold(&e.Progress, r)
 	p.weigh(e)
 	return true
 }
@@ -453,8 +453,8 @@ func (p *Picture) refused(r *audit.Record) {
 	p.weigh(e)
 }
 
-// fold takes a record of the transfer's source into its picture.
-func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
+// fold takes a record of the transfer's source into its figures.
+func fold(g *transfer.Progress, r *audit.Record) {
 	if over(g) {
 		return
 	}
@@ -481,7 +481,7 @@ func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
 			g.State = transfer.Running
 		}
 	case audit.Items:
-		p.items(g, r.Items)
+		addFailures(g, r.Items)
 	case audit.Parked:
 		g.State, g.Reason = transfer.Parked, r.Error
 	case audit.Completed, audit.Failed, audit.Cancelled:
@@ -489,9 +489,9 @@ func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
 	}
 }
 
-// items adds the failed outcomes of a record, at most transfer.MaxFailures and each item once: live figures have them,
+// addFailures adds the failed outcomes of a record, at most transfer.MaxFailures and each item once: live figures have them,
 // too.
-func (p *Picture) items(g *transfer.Progress, items []transfer.Outcome) {
+func addFailures(g *transfer.Progress, items []transfer.Outcome) {
 	for i := range items {
 		if len(g.Failures) < transfer.MaxFailures && items[i].Failed() {
 			known := false
