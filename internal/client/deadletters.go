@@ -130,7 +130,7 @@ func (c *Client) seesTransferOf(ctx context.Context, d *wire.DeadLetter, id tran
 	}
 	if ans.Own {
 		return transfer.Errorf(transfer.KindDenied, "the dead letter %s is not sent again: coordination does not show this user whether its transfer %s has run", d.ID, id).
-			WithHint("its author can send it again, and so can a user who sees all transfers")
+			WithHint("its author can send it again, and so can a user with the right to see all transfers")
 	}
 	return nil
 }

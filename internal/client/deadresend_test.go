@@ -63,19 +63,19 @@ func TestRequestThatMayHaveRunIsNotSentAgain(t *testing.T) {
 		document, other bool
 		want            transfer.Kind
 	}{
-		"unknown":                                  {},
-		"a document":                               {document: true},
-		"queued":                                   {knowledge: knowledge{state: transfer.Queued}},
-		"refused by its agent":                     {knowledge: knowledge{state: transfer.Failed}},
-		"accepted":                                 {knowledge: knowledge{state: transfer.Accepted}, want: transfer.KindConflict},
-		"a document, accepted":                     {knowledge: knowledge{state: transfer.Accepted}, document: true, want: transfer.KindConflict},
-		"successful":                               {knowledge: knowledge{state: transfer.Successful}, want: transfer.KindConflict},
-		"failed":                                   {knowledge: knowledge{state: transfer.Failed, taken: true}, want: transfer.KindConflict},
-		"cancelled":                                {knowledge: knowledge{state: transfer.Cancelled}, want: transfer.KindConflict},
-		"withdrawn":                                {knowledge: knowledge{state: transfer.Withdrawn}, want: transfer.KindConflict},
-		"another's, of a user who sees all":        {other: true},
-		"another's, of a user who sees no others'": {knowledge: knowledge{own: true}, other: true, want: transfer.KindDenied},
-		"coordination is silent":                   {knowledge: knowledge{silent: true}, want: transfer.KindTimeout},
+		"unknown":                                {},
+		"a document":                             {document: true},
+		"queued":                                 {knowledge: knowledge{state: transfer.Queued}},
+		"refused by its agent":                   {knowledge: knowledge{state: transfer.Failed}},
+		"accepted":                               {knowledge: knowledge{state: transfer.Accepted}, want: transfer.KindConflict},
+		"a document, accepted":                   {knowledge: knowledge{state: transfer.Accepted}, document: true, want: transfer.KindConflict},
+		"successful":                             {knowledge: knowledge{state: transfer.Successful}, want: transfer.KindConflict},
+		"failed":                                 {knowledge: knowledge{state: transfer.Failed, taken: true}, want: transfer.KindConflict},
+		"cancelled":                              {knowledge: knowledge{state: transfer.Cancelled}, want: transfer.KindConflict},
+		"withdrawn":                              {knowledge: knowledge{state: transfer.Withdrawn}, want: transfer.KindConflict},
+		"another's, of one that sees all":        {other: true},
+		"another's, of one that sees no others'": {knowledge: knowledge{own: true}, other: true, want: transfer.KindDenied},
+		"coordination is silent":                 {knowledge: knowledge{silent: true}, want: transfer.KindTimeout},
 	} {
 		now.Store(&e.knowledge)
 		c.Timeout = 5 * time.Second

@@ -106,8 +106,9 @@ func showDead(w io.Writer, d *wire.DeadLetter) {
 
 func newDeadResend() *cobra.Command {
 	return eachDead("resend LETTER...", "Put the messages of dead letters into their queues again",
-		`Put the messages of dead letters into the queues of their agents again. A message keeps its ID: a
-request that has run already does not run twice. One that is too old for its agent is refused.`,
+		`Put the messages of dead letters into the queues of their agents again. A request that an agent has
+taken, that was cancelled, or that is too old for its agent is not sent again. Coordination must
+answer for that.`,
 		func(cmd *cobra.Command, q *session.Query, net *client.Client, id string) error {
 			d, err := client.ResendDeadLetter(cmd.Context(), net, id)
 			if err == nil {

@@ -92,7 +92,8 @@ func (f *Forwarder) forwardEvents(to string) error {
 			continue
 		}
 		stored, _, err := f.send(to, b)
-		if err != nil && stored < n && f.never(err, all[stored].Subject()) {
+		if err != nil && stored < n && never(err) { // its agent keeps it
+			f.quiet.Warn("no queue manager takes some audit records", "subject", all[stored].Subject(), "error", err)
 			n, err = stored+1, nil
 		}
 		if err != nil {

@@ -346,7 +346,8 @@ func (f *Forwarder) forwardDue() (again bool) {
 // Drain forwards the messages that are stored for an agent: commands before requests, as a command may withdraw one.
 // err is the reason why messages are left.
 func (f *Forwarder) Drain(token, to string) (err error) {
-	held := map[string]bool{} // authors without room or without a registration there
+	held := map[string]bool{} // authors without room or without a registration there, or with a message that cannot be kept
+	var unkept error          // of the first message that cannot be kept; no other is tried
 	for _, q := range []streams.Queue{{Stream: streams.StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: streams.StreamCommand, Filter: "ferry.command." + token + ".>"}} {
 		st, missing := f.Own.JS().Stream(f.ctx, string(q.Stream))
 		if missing != nil {
@@ -367,10 +368,19 @@ func (f *Forwarder) Drain(token, to string) (err error) {
 				break
 			}
 			n, left, failed := f.send(to, b)
-			if failed != nil && n < len(seqs) && f.never(failed, b.Messages[n].Subject) {
-				if failed = buryUnforwarded(f, st, seqs[n], failed); failed == nil {
-					n++
+			if failed != nil && n < len(seqs) && never(failed) {
+				subject := b.Messages[n].Subject
+				if unkept == nil {
+					unkept = buryUnforwarded(f, st, seqs[n], failed)
 				}
+				if unkept == nil {
+					f.quiet.Log(slog.LevelWarn, "a message that no queue manager takes is a dead letter", "subject", subject, "error", failed)
+					n++
+				} else {
+					held[wire.LastToken(subject)] = true
+					err = transfer.Errorf(transfer.KindNoSpace, "a message on %s that no queue manager takes cannot be kept as a dead letter now: %w", subject, unkept)
+				}
+				failed = nil
 			}
 			for i, seq := range seqs[:n] {
 				if slices.Contains(left, i) {
@@ -414,12 +424,9 @@ func firstStored(m *jetstream.RawStreamMsg) string {
 
 // never reports whether a message can never be forwarded. It becomes a dead letter then, so that it does not hold up
 // those behind it.
-func (f *Forwarder) never(err error, subject string) bool {
-	if k := transfer.KindOf(err); k != transfer.KindMalformed && k != transfer.KindTooLarge {
-		return false
-	}
-	f.quiet.Log(slog.LevelWarn, "a message that no queue manager takes is a dead letter", "subject", subject, "error", err)
-	return true
+func never(err error) bool {
+	k := transfer.KindOf(err)
+	return k == transfer.KindMalformed || k == transfer.KindTooLarge
 }
 
 // gather reads the first messages of each of some subjects, and their numbers. Those of an author without a registration here wait until it

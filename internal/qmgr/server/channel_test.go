@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/channel"
@@ -650,5 +652,41 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	defer f.Mu.Unlock()
 	if len(f.Blocked) > 0 || len(f.Registry.All) > 0 {
 		t.Errorf("%d queue managers are remembered that took nothing, and %d agents that are away", len(f.Blocked), len(f.Registry.All))
+	}
+}
+
+// A message that no queue manager takes, and that cannot be kept as a dead letter, holds up its author alone. It is
+// logged as a dead letter once it is one.
+func TestUnkeptMessageHoldsUpItsAuthor(t *testing.T) {
+	qmgrtest.NoLeaks(t)
+	s := linked(t, nil, "ONE")
+	c := connect(t, qmgr.ConnConfig{URL: s.URL()})
+	refused := wire.Marshal(forward.BatchResult{V: 1, Error: transfer.AsError(transfer.Errorf(transfer.KindMalformed, "no"))})
+	_, err := controlOf(c).Subscribe(wire.AllForwarded("MALLORY"), func(m *nats.Msg) {
+		if bytes.Contains(m.Data, []byte("ferry.command.A.b")) {
+			m.Respond(refused)
+			return
+		}
+		m.Respond([]byte(`{"v":1,"stored":1}`))
+	})
+	must(t, err)
+	must(t, controlOf(c).Flush())
+	js, err := jetstream.New(controlOf(c))
+	must(t, err)
+	dead := jetstream.StreamConfig{Name: string(streams.StreamDead), Subjects: []string{"ferry.dead.>"}, MaxMsgSize: 10}
+	_, err = js.CreateStream(qmgrtest.Context(t), dead)
+	must(t, err)
+	enqueue(t, c, "ferry.command.A.b", "x")
+	enqueue(t, c, "ferry.command.A.c", "y")
+	qmgrtest.WantKind(t, s.forwarder.Drain("A", "MALLORY"), transfer.KindNoSpace, "ferry.command.A.b", "cannot be kept")
+	if n := stored(t, s, streams.StreamCommand); n != 1 {
+		t.Errorf("%d messages are left", n)
+	}
+	dead.MaxMsgSize = 1 << 20
+	_, err = js.UpdateStream(qmgrtest.Context(t), dead)
+	must(t, err)
+	must(t, s.forwarder.Drain("A", "MALLORY"))
+	if n, m := stored(t, s, streams.StreamCommand), stored(t, s, streams.StreamDead); n != 0 || m != 1 {
+		t.Errorf("%d messages are left, and %d letters are kept", n, m)
 	}
 }

@@ -243,7 +243,7 @@ func deadParts(subject string) (kind, agent, from string) {
 	return map[string]string{"command": wire.DeadRequest, "control": wire.DeadCommand, "store": wire.DeadStored}[t[1]], t[2], t[3]
 }
 
-// facts are what a letter shows of a message. They decide which letters are the same; the agent checks them again.
+// facts are the parts of a message that a letter shows. They decide which letters are the same; the agent checks them again.
 type facts struct {
 	id    transfer.ID // of the request or command
 	whole bool        // the message is all of it: requests with many items come in parts
@@ -327,7 +327,7 @@ func putDead(ctx context.Context, l Library, d wire.DeadLetter) error {
 }
 
 // warn writes a line that others can cause.
-func (l Library) warn(text string, args ...any) {
+func warn(l Library, text string, args ...any) {
 	if l.Quiet != nil {
 		l.Quiet.Warn(text, args...)
 	}
@@ -385,7 +385,7 @@ func makeRoom(ctx context.Context, l Library, s jetstream.Stream, author string,
 			return err
 		}
 		if d, bad := readDead(m); bad == nil {
-			l.warn("a dead letter gives way to a newer one", "letter", d.ID, "kind", d.Kind, "agent", d.Agent, "from", d.From, "transfer", d.Transfer, "reason", d.Reason)
+			warn(l, "a dead letter gives way to a newer one", "letter", d.ID, "kind", d.Kind, "agent", d.Agent, "from", d.From, "transfer", d.Transfer, "reason", d.Reason)
 		}
 	}
 }
@@ -514,11 +514,11 @@ func (l Library) buryAll(ctx context.Context, s jetstream.Stream, subject, reaso
 			return below, err
 		}
 		if tried >= most || keep.Err() != nil {
-			l.warn("messages are removed, and not kept as dead letters: there are too many", "subject", subject, "tried", tried, "reason", reason)
+			warn(l, "messages are removed, and not kept as dead letters: there are too many", "subject", subject, "tried", tried, "reason", reason)
 			return 0, nil
 		}
 		if err := l.Bury(keep, m, reason, transfer.ID{}); err != nil {
-			l.warn("a message is removed, and cannot be kept as a dead letter", "subject", m.Subject, "number", m.Sequence, "reason", reason, "error", err)
+			warn(l, "a message is removed, and cannot be kept as a dead letter", "subject", m.Subject, "number", m.Sequence, "reason", reason, "error", err)
 		}
 		below = m.Sequence + 1
 	}
@@ -535,7 +535,7 @@ func (l Library) buryStored(ctx context.Context, s jetstream.Stream, subject, re
 	defer cancel()
 	for n, epoch := range slices.Sorted(maps.Keys(info.State.Subjects)) {
 		if n >= deadUnknown || keep.Err() != nil {
-			l.warn("stored messages are removed without a dead letter: there are too many", "subject", subject, "epochs", len(info.State.Subjects)-n, "reason", reason)
+			warn(l, "stored messages are removed without a dead letter: there are too many", "subject", subject, "epochs", len(info.State.Subjects)-n, "reason", reason)
 			return nil
 		}
 		of, err := wire.ReadStore(epoch)
@@ -545,7 +545,7 @@ func (l Library) buryStored(ctx context.Context, s jetstream.Stream, subject, re
 		err = putDead(keep, l, wire.DeadLetter{ID: deadID(epoch, nil), Kind: wire.DeadStored, Agent: of.To.Token(), From: of.From.Token(), Transfer: of.ID,
 			Messages: info.State.Subjects[epoch], Stored: time.Now().UTC(), Reason: reason})
 		if err != nil {
-			l.warn("stored messages are removed, and a dead letter of them cannot be kept", "subject", epoch, "reason", reason, "error", err)
+			warn(l, "stored messages are removed, and a dead letter of them cannot be kept", "subject", epoch, "reason", reason, "error", err)
 		}
 	}
 	return nil
@@ -561,7 +561,7 @@ func (l Library) BuryExpiring(ctx context.Context, now time.Time) (n int, err er
 		}
 		if failed == nil {
 			var some int
-			some, failed = l.buryExpiring(ctx, s, now)
+			some, failed = buryExpiring(ctx, l, s, now)
 			n += some
 		}
 		err = errors.Join(err, failed)
@@ -569,7 +569,7 @@ func (l Library) BuryExpiring(ctx context.Context, now time.Time) (n int, err er
 	return n, err
 }
 
-func (l Library) buryExpiring(ctx context.Context, s jetstream.Stream, now time.Time) (n int, err error) {
+func buryExpiring(ctx context.Context, l Library, s jetstream.Stream, now time.Time) (n int, err error) {
 	age := s.CachedInfo().Config.MaxAge
 	if age <= deadBefore {
 		return 0, nil
@@ -592,7 +592,7 @@ func (l Library) buryExpiring(ctx context.Context, s jetstream.Stream, now time.
 			return n, ctx.Err()
 		}
 		if err != nil {
-			l.warn("an old message that no agent has read cannot be kept as a dead letter", "subject", m.Subject, "number", m.Sequence, "error", err)
+			warn(l, "an old message that no agent has read cannot be kept as a dead letter", "subject", m.Subject, "number", m.Sequence, "error", err)
 			continue
 		}
 		n++
