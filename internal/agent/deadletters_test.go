@@ -99,7 +99,7 @@ func TestUnkeptLetterHoldsUpNone(t *testing.T) {
 	}
 }
 
-// The age of a request is by the queue manager's clock. An agent whose clock is ahead keeps no letter of a request if its
+// The age of a request is by the queue manager's clock. An agent with a clock that is ahead keeps no letter of a request if its
 // submitter waits.
 func TestUnheardByTheClockOfTheQueueManager(t *testing.T) {
 	c := &stoppedClock{Clock: clock.System, began: time.Now()}

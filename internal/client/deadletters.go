@@ -7,7 +7,6 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/content/compress"
-	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/word"
@@ -52,14 +51,15 @@ func RemoveDeadLetter(ctx context.Context, c *Client, id string) (*wire.DeadLett
 
 // ResendDeadLetter has the queue manager put the message of a dead letter into its queue again. The message keeps its
 // ID. A message that its agent would refuse because of its age is refused here, and so is a request that may have run:
-// the ledger of an agent that was removed and enrolled again does not know it.
-func ResendDeadLetter(ctx context.Context, c *Client, id string) (*wire.DeadLetter, error) {
+// the ledger of an agent that was removed and enrolled again does not know it. request returns the ID of a letter's
+// request, or zero; see translate.RequestIn.
+func ResendDeadLetter(ctx context.Context, c *Client, id string, request func(*wire.DeadLetter) transfer.ID) (*wire.DeadLetter, error) {
 	d, err := ReadDeadLetter(ctx, c, id)
 	if err == nil {
 		err = tooLate(d, c.Clock.Now())
 	}
 	if err == nil {
-		err = c.mayHaveRun(ctx, d)
+		err = mayHaveRun(ctx, c, d, request)
 	}
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func tooLate(d *wire.DeadLetter, now time.Time) error {
 }
 
 // mayHaveRun returns an error unless coordination knows that no agent has taken the request of a dead letter.
-func (c *Client) mayHaveRun(ctx context.Context, d *wire.DeadLetter) error {
-	id := requestIn(d)
+func mayHaveRun(ctx context.Context, c *Client, d *wire.DeadLetter, request func(*wire.DeadLetter) transfer.ID) error {
+	id := request(d)
 	if d.Kind != wire.DeadRequest || id.IsZero() {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (c *Client) mayHaveRun(ctx context.Context, d *wire.DeadLetter) error {
 	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: id.String()})
 	switch {
 	case transfer.KindOf(err) == transfer.KindNotFound || err == nil && len(ans.Transfers) == 0:
-		return c.seesTransferOf(ctx, d, id, unknown)
+		return seesTransferOf(ctx, c, d, id, unknown)
 	case err != nil:
 		return unknown(err)
 	}
@@ -119,8 +119,8 @@ func (c *Client) mayHaveRun(ctx context.Context, d *wire.DeadLetter) error {
 		WithHint("`ferry transfer show " + id.String() + "` has its outcome; `ferry queue dead rm " + d.ID + "` removes the letter")
 }
 
-// seesTransferOf returns an error for an asker to which coordination shows no transfers of the author of a letter.
-func (c *Client) seesTransferOf(ctx context.Context, d *wire.DeadLetter, id transfer.ID, unknown func(error) error) error {
+// seesTransferOf returns an error if coordination does not show the asker transfers of the author of a letter.
+func seesTransferOf(ctx context.Context, c *Client, d *wire.DeadLetter, id transfer.ID, unknown func(error) error) error {
 	if d.From == c.Conn.Self() {
 		return nil
 	}
@@ -133,18 +133,6 @@ func (c *Client) seesTransferOf(ctx context.Context, d *wire.DeadLetter, id tran
 			WithHint("its author can send it again, and so can a user with the right to see all transfers")
 	}
 	return nil
-}
-
-// requestIn returns the ID of the request of a letter, also if it is a document of MQ MFT. It is zero if no agent can
-// read the request.
-func requestIn(d *wire.DeadLetter) transfer.ID {
-	if !mftxml.Is(d.Data) {
-		return d.Transfer
-	}
-	if doc, err := mftxml.Parse(d.Data); err == nil && !doc.ID.IsZero() {
-		return doc.ID
-	}
-	return mftxml.IDOf(d.Data, d.From, d.Stored)
 }
 
 func oneDeadLetter(ctx context.Context, c *Client, do, id string) (*wire.DeadLetter, error) {
