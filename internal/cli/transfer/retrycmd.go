@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -61,7 +62,9 @@ Several transfers are repeated one after another. The result code is then that o
 new transfer that was not successful; a transfer that cannot be repeated does not keep the
 others.
 Without an ID, --failed repeats the failed and partial transfers that --since and the other
-filters select, the oldest first. It leaves out those that were repeated before.`,
+filters select, the oldest first. It leaves out those that were repeated before, and those
+that the rules refused. Transfers of another user are repeated only with --user.
+A new transfer has your name and your rights, also where the old one was another user's.`,
 		Example: "  ferry transfer retry 8057a4 --failed\n  ferry transfer retry 8057a4 --if-exists skip\n  ferry transfer retry 8057a4 91c0e2 --failed\n  ferry transfer retry --failed --since yesterday --job 'nightly*'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			chosen := which.Chosen(cmd)
@@ -94,12 +97,27 @@ filters select, the oldest first. It leaves out those that were repeated before.
 			filter.States, filter.Open = []transfer.State{transfer.Failed, transfer.Partial}, true
 			var ids []string
 			whole := map[string]bool{}
+			others, denied := 0, 0
 			if _, err := net.Transfers(ctx, filter, which.Limit, func(p *transfer.Progress) error {
+				switch {
+				case p.Code == transfer.KindDenied.Code():
+					denied++
+					return nil
+				case filter.User == "" && net.Conn.Identity() != nil && p.Principal != net.Conn.Self():
+					others++
+					return nil
+				}
 				ids = append(ids, p.ID.String())
 				whole[p.ID.String()] = p.Files == 0 && p.FilesFailed == 0 // it ended before any of its items was decided
 				return nil
 			}); err != nil {
 				return err
+			}
+			if denied > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %d transfers that the rules refused; ferry transfer retry ID repeats one in your name\n", denied)
+			}
+			if others > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %d transfers of other users; --user NAME repeats those of one in your name, with your rights\n", others)
 			}
 			if len(ids) == 0 {
 				if err := which.CheckAgents(ctx, net); err != nil {
