@@ -60,8 +60,8 @@ func (s *Service) asked(m qmgr.Message) {
 		ask.Principal = wire.LastToken(m.Subject)
 	}
 	if err == nil && ask.Kind == wire.AskKeep {
-		if !s.definitions.later(func() { s.answer(m, ask, nil) }) {
-			s.answer(m, ask, transfer.Errorf(transfer.KindBusy, "too many agents tell their definitions at once"))
+		if err := s.definitions.later(ask.Principal, func() { s.answer(m, ask, nil) }); err != nil {
+			s.answer(m, ask, err)
 		}
 		return
 	}

@@ -118,6 +118,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	var err error
 	if s.trust, err = enrol.NewTrustCache(enrol.TrustCacheConfig{Conn: conn, Clock: cfg.Clock, Quiet: s.quiet, Who: wire.Coordination,
 		Kept: trustIn(cfg.Dir).kept, Keep: trustIn(cfg.Dir).keep, Revoked: func() {}}); err != nil {
+		s.definitions.close()
 		s.log.Close()
 		return nil, err
 	}
@@ -162,24 +163,41 @@ func (s *Service) open() (err error) {
 	if s.cfg.Claim != nil {
 		s.log.Fence(s.cfg.Claim.fence)
 	}
+	whole := false
 	if s.notary, err = newNotary(s.conn.Identity(), s.cfg.Dir, s.log, s.cfg.Clock.Now); err == nil {
-		err = s.loadRegistry()
-	}
-	if err == nil {
-		s.definitions, err = openDefinitions(filepath.Join(s.cfg.Dir, "definitions"), func(path string, err error) {
-			s.cfg.Log.Warn("the definitions of an agent are not known until it is up", "path", path, "error", err)
-		})
+		whole, err = s.loadRegistry()
 	}
 	if err != nil {
 		s.log.Close()
 		return err
 	}
+	s.openDefinitions(whole)
 	for _, b := range bindings {
 		if s.notary != nil {
 			s.notary.know(b.index, b.of)
 		}
 	}
 	return nil
+}
+
+// openDefinitions opens the definitions of the agents. It removes those of agents that the registry, where it is whole,
+// does not have, and those of agents that were removed after they had told them.
+func (s *Service) openDefinitions(whole bool) {
+	var fence func() error
+	if s.cfg.Claim != nil {
+		fence = s.cfg.Claim.fence
+	}
+	s.definitions = openDefinitions(filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Log)
+	if err := s.forgetRemoved(whole); err != nil {
+		s.cfg.Log.Warn("the definitions of removed agents stay until coordination starts again", "error", err)
+	}
+}
+
+func (s *Service) forgetRemoved(whole bool) error {
+	return s.definitions.forgetRemoved(func(agent transfer.AgentName, told time.Time) bool {
+		known := s.picture.Known(agent)
+		return whole && !known.Known || known.Removed.After(told)
+	})
 }
 
 // addToPicture takes a record of the log into the picture. It reports false for a record about another agent's transfer.
@@ -273,11 +291,7 @@ func (s *Service) remove(name transfer.AgentName, by string, author *word.Author
 	}
 
 	s.picture.Remove(name, s.cfg.Clock.Now())
-	s.definitions.later(func() {
-		if err := s.definitions.forget(name); err != nil {
-			s.cfg.Log.Warn("the definitions of a removed agent stay", "agent", name, "error", err)
-		}
-	})
+	s.definitions.forgetLater(name)
 	s.learn()
 	s.cfg.Log.Info("agent removed", "agent", name, "principal", by)
 	return nil
@@ -315,6 +329,9 @@ func (s *Service) Stop() {
 	s.wg.Wait()
 	if s.cfg.Claim != nil {
 		defer s.cfg.Claim.Close()
+	}
+	if err := s.definitions.close(); err != nil {
+		s.cfg.Log.Warn("the definitions of agents did not close", "error", err)
 	}
 	if s.log.Check() == nil {
 		s.saveRegistry(true)
@@ -492,19 +509,20 @@ type registry struct {
 
 func (s *Service) registryPath() string { return filepath.Join(s.cfg.Dir, "agents.json") }
 
-func (s *Service) loadRegistry() error {
+// loadRegistry reads the registry. whole is false where there is none, or it is damaged.
+func (s *Service) loadRegistry() (whole bool, err error) {
 	data, err := os.ReadFile(s.registryPath())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return transfer.Errorf(transfer.KindUnreadable, "the registry cannot be read: %w", err)
+		return false, transfer.Errorf(transfer.KindUnreadable, "the registry cannot be read: %w", err)
 	}
 
 	var r registry
 	if err := json.Unmarshal(data, &r); err != nil {
 		s.cfg.Log.Warn("the registry is damaged and begins anew; living agents register again", "error", err)
-		return nil
+		return false, nil
 	}
 
 	for _, a := range r.Agents {
@@ -513,7 +531,7 @@ func (s *Service) loadRegistry() error {
 	for a, at := range r.Heard {
 		s.picture.HeardBefore(a, at)
 	}
-	return nil
+	return true, nil
 }
 
 // keepRegistry writes the registry when there are more agents, every registryPause at most.

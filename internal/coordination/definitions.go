@@ -2,354 +2,404 @@ package coordination
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
+	"log/slog"
 	"sync"
 	"time"
 
-	"ferry/internal/security/keyfile"
+	"ferry/internal/ledger"
+	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // Bounds of the definitions that coordination keeps.
 const (
-	allDefinitions  = 512 << 20 // bytes of all agents together
-	definitionsWait = 64        // changes that wait to be written
+	allDefinitions     = 4 << 30 // bytes of all agents together; those of one are wire.MaxDefinitions
+	definitionsWait    = 64      // changes that wait to be written
+	definitionsOfAgent = 2       // of those, the changes of one agent
+	definitionsLock    = 2 * time.Second
 )
 
-// A definitions keeps the last known definitions of each agent, in one file of a directory for each agent that has some.
-// The first line of a file is a definitionsHead, and each further line a wire.Definition, in the order of their nouns and
-// keys. One goroutine changes the files, and each change replaces a file as a whole; so they may be read at any time.
-type definitions struct {
-	dir  string
-	room int64 // for all agents
-	work chan func()
+// The buckets of the database of definitions. Every value is JSON, but for the empty ones and the total.
+var (
+	bTotal       = []byte("total")       // "size" → the sum of the sizes, and "version"
+	bHeads       = []byte("heads")       // agent → definitionsHead
+	bDefinitions = []byte("definitions") // agent, noun, key → wire.Definition
+	bNames       = []byte("names")       // noun, key, agent → nothing
+)
 
-	mu   sync.Mutex
-	of   map[transfer.AgentName]definitionsHead
-	size int64 // of all files
+// A definitions keeps the last known definitions of each agent in a database. One goroutine changes it, in a transaction
+// for each message. A damaged database is set aside, and the agents tell their definitions again.
+type definitions struct {
+	file  string
+	room  int64 // for all agents
+	fence func() error
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	store ledger.Store // nil: it cannot be opened; the next change tries again
+	why   error        // the reason
+	wait  []waitingChange
+	of    map[string]int       // how many wait, by agent
+	gone  []transfer.AgentName // agents to forget, before any change that waits
+	more  chan struct{}
+}
+
+// A waitingChange is a change that waits for its turn.
+type waitingChange struct {
+	asker string
+	make  func()
 }
 
 // A definitionsHead describes the definitions of an agent.
 type definitionsHead struct {
-	V      int            `json:"v"`
-	Mark   string         `json:"mark"`
-	Told   time.Time      `json:"told"`
-	Left   int            `json:"left,omitempty"`
-	Counts map[string]int `json:"counts"` // by noun
-	size   int64          // of the file; 0: there is none
+	V       int            `json:"v"`
+	Mark    string         `json:"mark"`
+	Told    time.Time      `json:"told"`
+	Missing map[string]int `json:"missing,omitempty"` // by noun
+	Sandbox bool           `json:"sandbox,omitempty"`
+	Size    int64          `json:"size"` // of its definitions
 }
 
 const definitionsVersion = 1
 
-// definitionsEnd is the end of the names of the files.
-const definitionsEnd = ".jsonl"
-
-// openDefinitions reads the heads of the files in a directory, which need not exist. A file that cannot be read counts
-// as none: its agent tells its definitions anew.
-func openDefinitions(dir string, warn func(path string, err error)) (*definitions, error) {
-	d := &definitions{dir: dir, room: allDefinitions, work: make(chan func(), definitionsWait), of: map[transfer.AgentName]definitionsHead{}}
-	files, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, transfer.Errorf(transfer.KindUnreadable, "the definitions of agents cannot be read: %w", err)
+// openDefinitions opens the database of definitions. If that fails, it logs the reason, and the next change tries again.
+// fence is nil unless several services take the directory over from one another.
+func openDefinitions(file string, fence func() error, log *slog.Logger) *definitions {
+	d := &definitions{file: file, room: allDefinitions, fence: fence, log: log, of: map[string]int{}, more: make(chan struct{}, 1)}
+	if _, err := d.opened(true); err != nil {
+		log.Warn("the definitions of agents cannot be kept", "error", err)
 	}
-	for _, f := range files {
-		text, is := strings.CutSuffix(f.Name(), definitionsEnd)
-		name, err := transfer.ParseAgentName(text)
-		if !is || err != nil || string(name) != text {
-			continue
-		}
-		head, _, err := d.load(name)
-		if err != nil {
-			warn(d.path(name), err)
-			continue
-		}
-		d.of[name] = head
-		d.size += head.size
-	}
-	return d, nil
+	return d
 }
 
-func (d *definitions) path(agent transfer.AgentName) string {
-	return filepath.Join(d.dir, string(agent)+definitionsEnd)
-}
-
-// load reads the file of an agent. The definitions are lines, which are not decoded.
-func (d *definitions) load(agent transfer.AgentName) (head definitionsHead, lines []byte, err error) {
-	data, err := os.ReadFile(d.path(agent))
-	if errors.Is(err, fs.ErrNotExist) {
-		return head, nil, nil
+// opened returns the open database. With again it tries to open one that could not be opened; only run may ask for that.
+func (d *definitions) opened(again bool) (ledger.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.store != nil || !again {
+		return d.store, d.why
 	}
+	store, aside, err := ledger.OpenCache(d.file, ledger.CacheOptions{Lock: definitionsLock, Begin: beginDefinitions, Fence: d.fence})
+	if aside != nil {
+		d.log.Warn("the definitions of agents were set aside; each agent tells its own again when it is up", "path", d.file+ledger.CacheAside, "error", aside)
+	}
+	d.why = nil
 	if err != nil {
-		return head, nil, transfer.Errorf(transfer.KindUnreadable, "the definitions of agent %s cannot be read: %w", agent, err)
+		d.why = transfer.Errorf(transfer.KindBusy, "coordination does not have the definitions of agents: %w", err)
 	}
-	first, lines, _ := bytes.Cut(data, []byte("\n"))
-	if err := json.Unmarshal(first, &head); err != nil || head.V != definitionsVersion {
-		return head, nil, transfer.Errorf(transfer.KindMalformed, "the definitions of agent %s are damaged, or of another version", agent)
-	}
-	head.size = int64(len(data))
-	return head, lines, nil
+	d.store = store
+	return d.store, d.why
 }
 
-// read returns the definitions of an agent with a noun ("": all), in the order of their nouns and keys.
-func (d *definitions) read(agent transfer.AgentName, noun string) (all []wire.Definition, err error) {
-	_, lines, err := d.load(agent)
+// close closes the database.
+func (d *definitions) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	store := d.store
+	d.store, d.why = nil, transfer.Errorf(transfer.KindBusy, "coordination ends")
+	if store == nil {
+		return nil
+	}
+	return store.Close()
+}
+
+func beginDefinitions(tx ledger.StoreTx) error {
+	for _, b := range [][]byte{bTotal, bHeads, bDefinitions, bNames} {
+		if err := tx.Make(b); err != nil {
+			return err
+		}
+	}
+	total := tx.Bucket(bTotal)
+	switch v := number(total, "version"); v {
+	case definitionsVersion:
+		return nil
+	case 0:
+		return setNumber(total, "version", definitionsVersion)
+	default:
+		return transfer.Errorf(transfer.KindVersion, "the definitions of agents have format %d; this version of Ferry reads %d", v, definitionsVersion)
+	}
+}
+
+func number(b ledger.Bucket, key string) int64 {
+	if v := b.Get([]byte(key)); len(v) == 8 {
+		return int64(binary.BigEndian.Uint64(v))
+	}
+	return 0
+}
+
+func setNumber(b ledger.Bucket, key string, n int64) error {
+	return b.Put([]byte(key), binary.BigEndian.AppendUint64(nil, uint64(n)))
+}
+
+// keyOf joins words to a key. A last word "" makes the prefix of the keys that begin with the words before it.
+func keyOf(words ...string) []byte {
+	var k []byte
+	for n, w := range words {
+		if n > 0 {
+			k = append(k, 0)
+		}
+		k = append(k, w...)
+	}
+	return k
+}
+
+// words takes a key apart.
+func words(key []byte) (first, second, third string) {
+	a, rest, _ := bytes.Cut(key, []byte{0})
+	b, c, _ := bytes.Cut(rest, []byte{0})
+	return string(a), string(b), string(c)
+}
+
+func headOf(tx ledger.StoreTx, agent transfer.AgentName) (h definitionsHead, err error) {
+	if v := tx.Bucket(bHeads).Get([]byte(agent)); v != nil {
+		if err := json.Unmarshal(v, &h); err != nil {
+			return h, transfer.Errorf(transfer.KindInternal, "the definitions of agent %s cannot be read: %w", agent, err)
+		}
+	}
+	return h, nil
+}
+
+// view runs fn in a read-only transaction.
+func (d *definitions) view(fn func(tx ledger.StoreTx) error) error {
+	store, err := d.opened(false)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for line := range bytes.Lines(lines) {
-		var one wire.Definition
-		if err := json.Unmarshal(line, &one); err != nil {
-			return nil, transfer.Errorf(transfer.KindMalformed, "the definitions of agent %s are damaged: %w", agent, err)
-		}
-		if noun == "" || one.Noun == noun {
-			all = append(all, one)
-		}
-	}
-	return all, nil
+	return store.View(fn)
 }
 
 // head returns the description of the definitions of an agent; zero: it has never told them.
-func (d *definitions) head(agent transfer.AgentName) definitionsHead {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.of[agent]
+func (d *definitions) head(agent transfer.AgentName) (h definitionsHead, err error) {
+	err = d.view(func(tx ledger.StoreTx) error {
+		h, err = headOf(tx, agent)
+		return err
+	})
+	return h, err
 }
 
-// change makes a change that an agent has told. Only run may call it, and forget.
+// change makes a change that an agent has told. Only run may call it.
 func (d *definitions) change(agent transfer.AgentName, k *wire.Keep, now time.Time) error {
-	old := d.head(agent)
-	if k.Base != "" && k.Base != old.Mark {
-		return transfer.Errorf(transfer.KindConflict, "coordination has other definitions of agent %s", agent)
-	}
-	var all []wire.Definition
-	if k.Base != "" {
-		if len(k.Put) == 0 && len(k.Gone) == 0 && k.Mark == old.Mark && k.Left == old.Left {
-			return nil // the agent has only compared
-		}
-		var err error
-		if all, err = d.read(agent, ""); err != nil {
-			return transfer.Errorf(transfer.KindConflict, "%w", err) // the agent tells all
-		}
-	}
-	next := definitionsHead{V: definitionsVersion, Mark: k.Mark, Told: now.UTC(), Left: k.Left, Counts: map[string]int{}}
-	data, err := changed(&next, all, k)
+	store, err := d.opened(true)
 	if err != nil {
 		return err
 	}
-	if err := d.fits(agent, int64(len(data)), old.size); err != nil {
+	same := false
+	if err := store.View(func(tx ledger.StoreTx) error {
+		old, err := headOf(tx, agent)
+		if err == nil && k.Base != "" && k.Base != old.Mark {
+			return transfer.Errorf(transfer.KindConflict, "coordination has other definitions of agent %s", agent)
+		}
+		same = k.Base != "" && k.Base == k.Mark && len(k.Put)+len(k.Gone) == 0 // the agent has only compared
+		return err
+	}); err != nil || same {
 		return err
 	}
-	if len(next.Counts) == 0 {
-		return d.drop(agent, next)
+	err = store.Update(func(tx ledger.StoreTx) error { return d.put(tx, agent, k, now) })
+	switch transfer.KindOf(err) {
+	case transfer.KindNone, transfer.KindTooLarge:
+		return err
 	}
-	if err := os.MkdirAll(d.dir, 0o700); err != nil {
-		return transfer.Errorf(transfer.KindUnwritable, "the definitions of agent %s cannot be written: %w", agent, err)
-	}
-	if err := keyfile.Replace(d.path(agent), data); err != nil {
-		return transfer.Errorf(transfer.KindUnwritable, "the definitions of agent %s cannot be written: %w", agent, err)
-	}
-	next.size = int64(len(data))
-	d.set(agent, next)
-	return nil
+	return transfer.Errorf(transfer.KindUnwritable, "the definitions of agent %s cannot be written: %w", agent, err)
 }
 
-// changed returns the content of a file after a change of the definitions in it, and counts them in its head.
-func changed(head *definitionsHead, all []wire.Definition, k *wire.Keep) ([]byte, error) {
-	by := map[wire.DefinitionName]wire.Definition{}
-	for _, one := range all {
-		by[one.DefinitionName] = one
+// put makes a change in a transaction.
+func (d *definitions) put(tx ledger.StoreTx, agent transfer.AgentName, k *wire.Keep, now time.Time) error {
+	old, err := headOf(tx, agent)
+	if err != nil {
+		return err
 	}
+	next := definitionsHead{V: definitionsVersion, Mark: k.Mark, Told: now.UTC(), Missing: k.Missing, Sandbox: k.Sandbox, Size: old.Size}
+	if k.Base == "" {
+		if err := drop(tx, agent); err != nil {
+			return err
+		}
+		next.Size = 0
+	}
+	all, names := tx.Bucket(bDefinitions), tx.Bucket(bNames)
 	for _, gone := range k.Gone {
-		delete(by, gone)
+		key := keyOf(string(agent), gone.Noun, gone.Key)
+		next.Size -= int64(len(all.Get(key)))
+		if err := all.Delete(key); err != nil {
+			return err
+		}
+		if err := names.Delete(keyOf(gone.Noun, gone.Key, string(agent))); err != nil {
+			return err
+		}
 	}
-	for _, one := range k.Put {
-		by[one.DefinitionName] = one
+	for n := range k.Put {
+		one := &k.Put[n]
+		key, data := keyOf(string(agent), one.Noun, one.Key), wire.Marshal(one)
+		next.Size += int64(len(data) - len(all.Get(key)))
+		if err := all.Put(key, data); err != nil {
+			return err
+		}
+		if err := names.Put(keyOf(one.Noun, one.Key, string(agent)), nil); err != nil {
+			return err
+		}
 	}
-	size, now := 0, make([]wire.Definition, 0, len(by))
-	for _, one := range by {
-		now = append(now, one)
-		size += one.Size()
-		head.Counts[one.Noun]++
+	if err := d.fits(tx, agent, next.Size, old.Size); err != nil {
+		return err
+	}
+	return setHead(tx, agent, &next, old.Size)
+}
+
+// setHead sets the description of the definitions of an agent (nil: removes it), and the total.
+func setHead(tx ledger.StoreTx, agent transfer.AgentName, next *definitionsHead, old int64) error {
+	size, err := int64(0), error(nil)
+	if next == nil {
+		err = tx.Bucket(bHeads).Delete([]byte(agent))
+	} else {
+		size, err = next.Size, tx.Bucket(bHeads).Put([]byte(agent), wire.Marshal(next))
+	}
+	if err != nil || size == old {
+		return err
+	}
+	total := tx.Bucket(bTotal)
+	return setNumber(total, "size", number(total, "size")+size-old)
+}
+
+// fits returns an error of KindTooLarge where an agent would take more than its limit, or more than half of the room that
+// the others leave: so no agent can take it all.
+func (d *definitions) fits(tx ledger.StoreTx, agent transfer.AgentName, size, old int64) error {
+	if size <= old {
+		return nil
 	}
 	if size > wire.MaxDefinitions {
-		return nil, transfer.Errorf(transfer.KindTooLarge, "the definitions of an agent have %d bytes; coordination keeps %d", size, wire.MaxDefinitions)
+		return transfer.Errorf(transfer.KindTooLarge, "the definitions of agent %s have %d bytes; coordination keeps %d", agent, size, wire.MaxDefinitions)
 	}
-	slices.SortFunc(now, func(a, b wire.Definition) int { return cmp.Or(cmp.Compare(a.Noun, b.Noun), cmp.Compare(a.Key, b.Key)) })
-	data := append(wire.Marshal(head), '\n')
-	for n := range now {
-		data = append(append(data, wire.Marshal(&now[n])...), '\n')
-	}
-	return data, nil
-}
-
-// fits returns an error of KindTooLarge where an agent would take more than half of the room that the others leave: so no
-// agent can take it all.
-func (d *definitions) fits(agent transfer.AgentName, size, old int64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if share := (d.room - (d.size - old) + 1) / 2; size > share && size > old {
+	others := number(tx.Bucket(bTotal), "size") - old
+	if share := (d.room - others + 1) / 2; size > share {
 		return transfer.Errorf(transfer.KindTooLarge, "the definitions of agent %s have %d bytes; its share is %d, half of those that other agents leave of %d",
 			agent, size, share, d.room)
 	}
 	return nil
 }
 
-func (d *definitions) set(agent transfer.AgentName, head definitionsHead) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.size += head.size - d.of[agent].size
-	d.of[agent] = head
-}
-
-// drop removes the file of an agent without definitions. Its mark stays in memory.
-func (d *definitions) drop(agent transfer.AgentName, head definitionsHead) error {
-	if err := os.Remove(d.path(agent)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return transfer.Errorf(transfer.KindUnwritable, "the definitions of agent %s cannot be removed: %w", agent, err)
+// drop removes the definitions of an agent, but not their description.
+func drop(tx ledger.StoreTx, agent transfer.AgentName) error {
+	all, names := tx.Bucket(bDefinitions), tx.Bucket(bNames)
+	prefix := keyOf(string(agent), "")
+	c := all.Cursor()
+	for key, _ := c.Seek(prefix); bytes.HasPrefix(key, prefix); key, _ = c.Seek(prefix) {
+		_, noun, name := words(key)
+		if err := names.Delete(keyOf(noun, name, string(agent))); err != nil {
+			return err
+		}
+		if err := all.Delete(key); err != nil {
+			return err
+		}
 	}
-	d.set(agent, head)
 	return nil
 }
 
-// forget removes the definitions of an agent that was removed from the registry.
+// forget removes all definitions of an agent that was removed from the registry. Only run may call it, and open.
 func (d *definitions) forget(agent transfer.AgentName) error {
-	if err := d.drop(agent, definitionsHead{}); err != nil {
+	store, err := d.opened(true)
+	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.of, agent)
+	return store.Update(func(tx ledger.StoreTx) error {
+		old, err := headOf(tx, agent)
+		if err == nil {
+			err = drop(tx, agent)
+		}
+		if err != nil {
+			return err
+		}
+		return setHead(tx, agent, nil, old.Size)
+	})
+}
+
+// forgetRemoved removes the definitions of the agents that were removed after they had told them last: the service ended
+// before it forgot these.
+func (d *definitions) forgetRemoved(removed func(agent transfer.AgentName, told time.Time) bool) error {
+	var all []transfer.AgentName
+	if err := d.view(func(tx ledger.StoreTx) error {
+		c := tx.Bucket(bHeads).Cursor()
+		for key, v := c.Seek(nil); key != nil; key, v = c.Next() {
+			var h definitionsHead
+			if json.Unmarshal(v, &h) != nil || removed(transfer.AgentName(key), h.Told) {
+				all = append(all, transfer.AgentName(key))
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, agent := range all {
+		if err := d.forget(agent); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// later has run call fn. It reports false where too much waits already.
-func (d *definitions) later(fn func()) bool {
-	select {
-	case d.work <- fn:
-		return true
-	default:
-		return false
+// later has run call fn for an agent. It fails where too much waits already, of the agent or of all.
+func (d *definitions) later(asker string, fn func()) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.of[asker] >= definitionsOfAgent:
+		return transfer.Errorf(transfer.KindBusy, "%d changes of the definitions of %s wait already", d.of[asker], asker).WithHint("wait for their answers")
+	case len(d.wait) >= definitionsWait:
+		return transfer.Errorf(transfer.KindBusy, "too many agents tell their definitions at once").WithHint("tell them again in a few seconds")
 	}
+	d.of[asker]++
+	d.wait = append(d.wait, waitingChange{asker, fn})
+	wake.Up(d.more)
+	return nil
+}
+
+// forgetLater has run forget an agent.
+func (d *definitions) forgetLater(agent transfer.AgentName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = append(d.gone, agent)
+	wake.Up(d.more)
+}
+
+// next returns the next work; nil: there is none.
+func (d *definitions) next() func() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.gone) > 0 {
+		agent := d.gone[0]
+		d.gone = d.gone[1:]
+		return func() {
+			if err := d.forget(agent); err != nil {
+				d.log.Warn("the definitions of a removed agent stay until coordination starts again", "agent", agent, "error", err)
+			}
+		}
+	}
+	if len(d.wait) == 0 {
+		return nil
+	}
+	w := d.wait[0]
+	d.wait = d.wait[1:]
+	if d.of[w.asker]--; d.of[w.asker] == 0 {
+		delete(d.of, w.asker)
+	}
+	return w.make
 }
 
 // run makes the changes, one after the other, until ctx ends.
 func (d *definitions) run(ctx context.Context) {
 	for {
 		select {
-		case fn := <-d.work:
-			fn()
+		case <-d.more:
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// askKeep takes the definitions of an agent that the registry has.
-func askKeep(s *Service, a *receivedQuestion, _ *wire.Answer) error {
-	agent, err := wire.AgentOf(a.Principal)
-	if err == nil && !s.picture.Known(agent).Known {
-		err = transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", agent)
-	}
-	var body *wire.Keep
-	if err == nil {
-		body, err = wire.ReadBody[wire.Keep](a.Kind, a.Body)
-	}
-	if err == nil && s.cfg.Claim != nil {
-		err = s.cfg.Claim.fence()
-	}
-	if err != nil {
-		return err
-	}
-	return s.definitions.change(agent, body, s.cfg.Clock.Now())
-}
-
-// askKept answers with the definitions of one agent, or of all that are away.
-func askKept(s *Service, a *receivedQuestion, ans *wire.Answer) error {
-	body, err := wire.ReadBody[wire.KeptAsked](a.Kind, a.Body)
-	if err != nil {
-		return err
-	}
-	page := &keptPage{most: page(a)}
-	for _, st := range s.picture.Agents() {
-		switch {
-		case body.Agent != "" && st.Agent != body.Agent,
-			body.Agent == "" && st.Status != wire.AgentStopped && st.Status != wire.AgentUnreachable,
-			st.Agent < body.AfterAgent, st.Agent == body.AfterAgent && body.AfterKey == "":
-			continue
-		}
-		if err := addKept(s, page, a.Principal, &st, body); err != nil {
-			return err
-		}
-		if page.kept.More {
-			break
+		for ctx.Err() == nil {
+			do := d.next()
+			if do == nil {
+				break
+			}
+			do()
 		}
 	}
-	ans.Body = wire.Marshal(page.kept)
-	return nil
-}
-
-// A keptPage is the page of an answer to wire.AskKept.
-type keptPage struct {
-	kept                wire.Kept
-	agents, definitions int // in the page
-	size, most          int // in bytes
-}
-
-// room counts one more agent or definition where it fits. A page has at least one of each, so that the next page goes on
-// behind it. Where it does not fit, room notes that there is more.
-func (p *keptPage) room(count *int, size int) bool {
-	if *count > 0 && p.size+size > p.most {
-		p.kept.More = true
-		return false
-	}
-	*count++
-	p.size += size
-	return true
-}
-
-// addKept adds the definitions of an agent that a principal may see, and that a question asks for.
-func addKept(s *Service, page *keptPage, principal string, st *wire.AgentStatus, ask *wire.KeptAsked) error {
-	again := st.Agent == ask.AfterAgent // the page before has its first definitions
-	if !again && !page.room(&page.agents, len(st.Agent)+128) {
-		return nil
-	}
-	head := s.definitions.head(st.Agent)
-	of := wire.KeptAgent{Agent: st.Agent, Status: st.Status, Age: st.Age, Told: head.Told, Left: head.Left}
-	var all []wire.Definition
-	if head.Counts[ask.Noun] > 0 {
-		var err error
-		if all, err = s.definitions.read(st.Agent, ask.Noun); err != nil {
-			s.quiet.Warn("the definitions of an agent are left out", "agent", st.Agent, "error", err)
-			of.Told = time.Time{}
-		}
-	}
-	for n := range all {
-		d := &all[n]
-		if again && d.Key <= ask.AfterKey || !strings.HasSuffix(d.Key, ask.Suffix) {
-			continue
-		}
-		sees, err := s.rights.seesDefinition(principal, st.Agent, d)
-		if err != nil {
-			return err
-		}
-		if !sees {
-			continue
-		}
-		if !page.room(&page.definitions, d.Size()) {
-			break
-		}
-		of.Definitions = append(of.Definitions, *d)
-	}
-	if len(of.Definitions) > 0 || !again && !page.kept.More {
-		page.kept.Agents = append(page.kept.Agents, of)
-	}
-	return nil
 }

@@ -1,8 +1,10 @@
 package coordination
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"ferry/internal/coordination/status"
+	"ferry/internal/ledger"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
@@ -19,11 +22,19 @@ import (
 )
 
 func openedDefinitions(t *testing.T, dir string) *definitions {
-	d, err := openDefinitions(dir, func(path string, err error) { t.Logf("%s: %v", path, err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Helper()
+	d := openDefinitions(filepath.Join(dir, "definitions.db"), nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	t.Cleanup(func() { d.close() })
 	return d
+}
+
+// size returns the number of bytes of all definitions, as the database counts them.
+func (d *definitions) size() (n int64) {
+	d.view(func(tx ledger.StoreTx) error {
+		n = number(tx.Bucket(bTotal), "size")
+		return nil
+	})
+	return n
 }
 
 func aDefinition(noun, key, shown string) wire.Definition {
@@ -33,13 +44,21 @@ func aDefinition(noun, key, shown string) wire.Definition {
 // told describes the definitions of an agent.
 func told(t *testing.T, d *definitions, agent transfer.AgentName, noun string) string {
 	t.Helper()
-	all, err := d.read(agent, noun)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var text []string
-	for _, one := range all {
-		text = append(text, one.Noun+" "+one.Key+" "+string(one.Shown))
+	if err := d.view(func(tx ledger.StoreTx) error {
+		c := tx.Bucket(bDefinitions).Cursor()
+		for key, v := c.Seek(nil); key != nil; key, v = c.Next() {
+			var one wire.Definition
+			if of, is, name := words(key); of != string(agent) || noun != "" && is != noun {
+				continue
+			} else if err := json.Unmarshal(v, &one); err != nil || one.Key != name || tx.Bucket(bNames).Get(keyOf(is, name, of)) == nil {
+				t.Errorf("%s %s of %s is not found by its name, %v", is, name, of, err)
+			}
+			text = append(text, one.Noun+" "+one.Key+" "+string(one.Shown))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 	return strings.Join(text, ", ")
 }
@@ -71,12 +90,17 @@ func TestDefinitions(t *testing.T) {
 		}
 	}
 
+	size := d.size()
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+
 	again := openedDefinitions(t, dir)
 	if got, want := told(t, again, "ALPHA", "monitor"), `monitor A "1", monitor B "2"`; got != want {
 		t.Errorf("the next run has %s, not %s", got, want)
 	}
-	if h := again.head("ALPHA"); h.Mark != "b" || h.Counts["monitor"] != 2 || !h.Told.Equal(now) || again.size != d.size || again.size == 0 {
-		t.Errorf("the next run has the head %+v and %d bytes, not %d", h, again.size, d.size)
+	if h, err := again.head("ALPHA"); err != nil || h.Mark != "b" || !h.Told.Equal(now) || again.size() != size || size == 0 {
+		t.Errorf("the next run has the head %+v and %d bytes, not %d, %v", h, again.size(), size, err)
 	}
 	if err := again.change("ALPHA", &wire.Keep{Base: "b", Mark: "c", Gone: []wire.DefinitionName{{Noun: "monitor", Key: "A"}, {Noun: "monitor", Key: "B"}}}, now); err != nil {
 		t.Fatal(err)
@@ -84,30 +108,169 @@ func TestDefinitions(t *testing.T) {
 	if err := again.change("ALPHA", &wire.Keep{Base: "c", Mark: "c"}, now); err != nil {
 		t.Errorf("an agent without definitions is not known: %v", err)
 	}
-	if err := again.forget("BETA"); err != nil {
-		t.Fatal(err)
+	for _, agent := range []transfer.AgentName{"ALPHA", "BETA"} {
+		if err := again.forget(agent); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || again.size != 0 {
-		t.Errorf("%d files and %d bytes are left, %v", len(left), again.size, err)
+	if err := again.view(func(tx ledger.StoreTx) error {
+		for _, name := range [][]byte{bHeads, bDefinitions, bNames} {
+			if k, _ := tx.Bucket(name).Cursor().Seek(nil); k != nil {
+				t.Errorf("%q is left in %s", k, name)
+			}
+		}
+		return nil
+	}); err != nil || again.size() != 0 {
+		t.Errorf("%d bytes are left, %v", again.size(), err)
 	}
 }
 
-// A file that cannot be read counts as none: its agent tells all again.
+// A new start of an agent replaces all that it has told before.
+func TestDefinitionsToldAnew(t *testing.T) {
+	d := openedDefinitions(t, t.TempDir())
+	for mark, put := range map[string][]wire.Definition{"": {aDefinition("monitor", "A", "1")}, "x": {aDefinition("monitor", "B", "22")}} {
+		k := &wire.Keep{Mark: "m" + mark, Put: put, Missing: map[string]int{"monitor": 3}, Sandbox: true}
+		if err := d.change("ALPHA", k, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := told(t, d, "ALPHA", ""), "monitor "+put[0].Key+" "+string(put[0].Shown); got != want || d.size() != int64(put[0].Size()) {
+			t.Errorf("there is %s with %d bytes, not %s with %d", got, d.size(), want, put[0].Size())
+		}
+		if h, err := d.head("ALPHA"); err != nil || h.Missing["monitor"] != 3 || !h.Sandbox {
+			t.Errorf("it has the head %+v, %v", h, err)
+		}
+	}
+}
+
+// A damaged database is set aside: coordination starts, and each agent tells its definitions again.
 func TestDamagedDefinitions(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"text":               func(path string) error { return os.WriteFile(path, []byte("{damaged"), 0o600) },
+		"its end is missing": func(path string) error { return os.Truncate(path, 8192) },
+		"a flipped bit": func(path string) error {
+			data, err := os.ReadFile(path)
+			at := bytes.Index(data, []byte(`"shown":`))
+			data[at+9] ^= 1
+			return errors.Join(err, os.WriteFile(path, data, 0o600))
+		},
+		"another format": func(path string) error {
+			s, _, err := ledger.OpenCache(path, ledger.CacheOptions{Begin: func(tx ledger.StoreTx) error { return setNumber(tx.Bucket(bTotal), "version", 99) }})
+			return errors.Join(err, s.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "definitions.db")
+			d := openedDefinitions(t, dir)
+			if err := d.change("ALPHA", &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(d.close(), damage(path)); err != nil {
+				t.Fatal(err)
+			}
+			log := &bytes.Buffer{}
+			d = openDefinitions(path, nil, slog.New(slog.NewTextHandler(log, nil)))
+			t.Cleanup(func() { d.close() })
+			if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), path) {
+				t.Errorf("the log has %s", log)
+			}
+			if _, err := os.Stat(path + ".damaged"); err != nil {
+				t.Error(err)
+			}
+			if err := d.change("ALPHA", &wire.Keep{Base: "a", Mark: "b"}, time.Now()); transfer.KindOf(err) != transfer.KindConflict {
+				t.Errorf("the agent does not tell all: %v", err)
+			}
+			if err := d.change("ALPHA", &wire.Keep{Mark: "b", Put: []wire.Definition{aDefinition("monitor", "A", "2")}}, time.Now()); err != nil || told(t, d, "ALPHA", "") != `monitor A "2"` {
+				t.Errorf("it has told all: %v", err)
+			}
+		})
+	}
+}
+
+// Coordination starts where the database cannot be opened, reports that, and opens it at the next change that can.
+func TestDefinitionsThatCannotBeOpened(t *testing.T) {
 	dir := t.TempDir()
-	if err := openedDefinitions(t, dir).change("ALPHA", &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}, time.Now()); err != nil {
+	path := filepath.Join(dir, "definitions.db")
+	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "ALPHA.jsonl")
-	if err := os.WriteFile(path, []byte("{damaged"), 0o600); err != nil {
-		t.Fatal(err)
+	d := openDefinitions(filepath.Join(dir, "a", "definitions.db"), nil, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { d.close() })
+	k := &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}
+	if err := d.change("ALPHA", k, time.Now()); transfer.KindOf(err) != transfer.KindBusy {
+		t.Errorf("without a database: %v", err)
 	}
-	d := openedDefinitions(t, dir)
-	if err := d.change("ALPHA", &wire.Keep{Base: "a", Mark: "b"}, time.Now()); transfer.KindOf(err) != transfer.KindConflict {
-		t.Errorf("the agent does not tell all: %v", err)
+	if _, err := d.head("ALPHA"); transfer.KindOf(err) != transfer.KindBusy {
+		t.Errorf("without a database it has %v", err)
 	}
-	if err := d.change("ALPHA", &wire.Keep{Mark: "b", Put: []wire.Definition{aDefinition("monitor", "A", "2")}}, time.Now()); err != nil || told(t, d, "ALPHA", "") != `monitor A "2"` {
-		t.Errorf("it has told all: %v", err)
+	d.file = path
+	if err := d.change("ALPHA", k, time.Now()); err != nil || told(t, d, "ALPHA", "") != `monitor A "1"` {
+		t.Error(err)
+	}
+}
+
+// A service that has lost the directory without notice writes to a file without a name.
+func TestDefinitionsTakenOver(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "definitions.db")
+	mine := func() error { return nil }
+	first := openDefinitions(path, mine, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { first.close() })
+	tell := func(d *definitions, base, mark, text string) {
+		t.Helper()
+		if err := d.change("ALPHA", &wire.Keep{Base: base, Mark: mark, Put: []wire.Definition{aDefinition("monitor", "A", text)}}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(first, "", "a", "1")
+	second := openDefinitions(path, mine, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { second.close() })
+	tell(second, "a", "b", "2")
+	tell(first, "a", "c", "3")
+	if got := told(t, second, "ALPHA", ""); got != `monitor A "2"` {
+		t.Errorf("the second has %s", got)
+	}
+	second.close()
+	third := openDefinitions(path, func() error { return errors.New("another one has the directory") }, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { third.close() })
+	if _, err := third.head("ALPHA"); err == nil {
+		t.Error("a service that has lost the directory opens the database")
+	}
+}
+
+// Agents that were removed leave no definitions, also where the service ended before it forgot them.
+func TestDefinitionsOfRemovedAgents(t *testing.T) {
+	d := openedDefinitions(t, t.TempDir())
+	s := &Service{picture: status.New(clock.System), definitions: d}
+	at := time.Now()
+	for _, agent := range []transfer.AgentName{"ALPHA", "BETA", "GAMMA", "DELTA"} {
+		if err := d.change(agent, &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, agent := range []transfer.AgentName{"ALPHA", "BETA", "DELTA"} {
+		s.picture.Know(agent)
+	}
+	s.picture.Remove("BETA", at.Add(time.Second)) // after it had told them
+	s.picture.Know("BETA")
+	s.picture.Remove("DELTA", at.Add(-time.Second)) // before
+	s.picture.Know("DELTA")
+	for _, c := range []struct {
+		whole bool
+		left  string
+	}{{false, "ALPHA DELTA GAMMA"}, {true, "ALPHA DELTA"}} {
+		if err := s.forgetRemoved(c.whole); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for _, agent := range []transfer.AgentName{"ALPHA", "BETA", "DELTA", "GAMMA"} {
+			if told(t, d, agent, "") != "" {
+				left = append(left, string(agent))
+			}
+		}
+		if got := strings.Join(left, " "); got != c.left {
+			t.Errorf("with a whole registry %t, the definitions of %s are left, not of %s", c.whole, got, c.left)
+		}
 	}
 }
 
@@ -126,8 +289,8 @@ func TestDefinitionsAreBounded(t *testing.T) {
 			t.Fatalf("definition %d: %v", n, err)
 		}
 	}
-	if d.size > wire.MaxDefinitions+64<<10 {
-		t.Errorf("one agent has %d bytes", d.size)
+	if d.size() > wire.MaxDefinitions {
+		t.Errorf("one agent has %d bytes", d.size())
 	}
 
 	few := openedDefinitions(t, t.TempDir())
@@ -201,24 +364,96 @@ func TestKeptInPages(t *testing.T) {
 	}
 }
 
-// Changes are made one after the other; too many at once are refused.
+// Definitions are found by their names and by the ends of them, of the agents that are away alone.
+func TestKeptByName(t *testing.T) {
+	s := &Service{picture: status.New(clock.System), definitions: openedDefinitions(t, t.TempDir()), quiet: quiet.New(slog.New(slog.DiscardHandler), time.Now)}
+	for _, agent := range []transfer.AgentName{"ALPHA", "BETA", "GAMMA"} {
+		k := &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("job", "one-5", "x"), aDefinition("job", "ten-15", "x"), aDefinition("jobs", "one-5", "x"), aDefinition("job", "one-55", "x")}}
+		k.Put = append(k.Put, wire.Definition{DefinitionName: wire.DefinitionName{Noun: "job", Key: "of bob-5"}, Owner: "bob", Shown: json.RawMessage("1")})
+		if err := s.definitions.change(agent, k, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		s.picture.Know(agent)
+	}
+	if _, err := s.picture.Beat(&wire.Beat{Agent: "GAMMA"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ask  wire.KeptAsked
+		want string
+	}{
+		{wire.KeptAsked{Key: "one-5"}, "one-5 ALPHA, one-5 BETA"},
+		{wire.KeptAsked{Key: "one-5", Agent: "BETA"}, "one-5 BETA"},
+		{wire.KeptAsked{Key: "one-5", Agent: "GAMMA"}, "one-5 GAMMA"},
+		{wire.KeptAsked{Key: "one-"}, ""},
+		{wire.KeptAsked{Suffix: "5"}, "one-5 ALPHA, one-5 BETA, one-55 ALPHA, one-55 BETA, ten-15 ALPHA, ten-15 BETA"},
+		{wire.KeptAsked{Suffix: "-5", Agent: "ALPHA"}, "one-5 ALPHA"},
+	} {
+		for _, room := range []int{1, 300, 1 << 20} {
+			c.ask.Noun = "job"
+			ask := c.ask
+			var got []string
+			for pages := 0; ; pages++ {
+				ans := &wire.Answer{}
+				if err := askKept(s, &receivedQuestion{Ask: &wire.Ask{Kind: wire.AskKept, Room: room, Body: wire.Marshal(ask), Principal: "ann"}}, ans); err != nil {
+					t.Fatal(err)
+				}
+				page, err := wire.ReadBody[wire.Kept](wire.AskKept, ans.Body)
+				if err != nil || pages > 20 {
+					t.Fatalf("page %d: %v", pages, err)
+				}
+				for _, of := range page.Agents {
+					ask.AfterAgent, ask.AfterKey = of.Agent, of.Definitions[0].Key
+					got = append(got, fmt.Sprint(of.Definitions[0].Key, " ", of.Agent))
+				}
+				if !page.More {
+					break
+				}
+			}
+			if text := strings.Join(got, ", "); text != c.want {
+				t.Errorf("%+v in pages of %d bytes finds %s, not %s", c.ask, room, text, c.want)
+			}
+		}
+	}
+}
+
+// Changes are made one after the other; too many at once are refused, of one agent before those of others.
 func TestDefinitionsWait(t *testing.T) {
 	d := openedDefinitions(t, t.TempDir())
 	done := make(chan int, definitionsWait)
-	for n := range definitionsWait {
-		if !d.later(func() { done <- n }) {
-			t.Fatalf("change %d is refused", n)
+	change := 0
+	for agent := range definitionsWait / definitionsOfAgent {
+		for range definitionsOfAgent {
+			n := change
+			change++
+			if err := d.later(fmt.Sprint("A", agent), func() { done <- n }); err != nil {
+				t.Fatalf("change %d is refused: %v", n, err)
+			}
+		}
+		if err := d.later(fmt.Sprint("A", agent), func() {}); transfer.KindOf(err) != transfer.KindBusy {
+			t.Errorf("any number of one agent may wait: %v", err)
 		}
 	}
-	if d.later(func() {}) {
-		t.Error("any number may wait")
+	if err := d.later("BETA", func() {}); transfer.KindOf(err) != transfer.KindBusy {
+		t.Errorf("any number may wait: %v", err)
 	}
+	if err := d.change("GAMMA", &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	d.forgetLater("GAMMA") // has a place always
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go d.run(ctx)
-	for n := range definitionsWait {
+	for n := range change {
 		if got := <-done; got != n {
 			t.Errorf("change %d comes in the place of %d", got, n)
 		}
 	}
+	if got := told(t, d, "GAMMA", ""); got != "" {
+		t.Errorf("the removed agent has %s", got)
+	}
+	if err := d.later("A0", func() { done <- 0 }); err != nil {
+		t.Errorf("after its changes were made, an agent is refused: %v", err)
+	}
+	<-done
 }

@@ -23,8 +23,9 @@ import (
 // of its bucket's name, a zero byte, its key and itself. The database has no checksums of its own except those of its
 // two heads, and a flipped bit in an offset must not go unnoticed.
 type boltStore struct {
-	db   *bolt.DB
-	file string
+	db    *bolt.DB
+	file  string
+	cache bool // of OpenCache: no ledger
 }
 
 // bSequences holds the sequence numbers of buckets, by their names: the database's own numbers have no checksum.
@@ -64,7 +65,7 @@ func openBolt(dir string, patience time.Duration) (Store, error) {
 	case err != nil:
 		return nil, transfer.Errorf(transfer.KindInternal, "the ledger %s cannot be opened: %w", file, err).WithHint(damagedHint)
 	}
-	return &boltStore{db, file}, nil
+	return &boltStore{db: db, file: file}, nil
 }
 
 // checkNoLedger checks that a database may be begun, and removes the remains of an attempt before a power cut. It holds
@@ -144,6 +145,20 @@ func inUse(file string) *transfer.Error {
 		WithHint("stop the other agent, or give this one a state directory of its own")
 }
 
+func (s *boltStore) damaged(why error) error {
+	if s.cache {
+		return damagedCache(s.file, why)
+	}
+	return damaged(s.file, why)
+}
+
+func (s *boltStore) inUse() error {
+	if s.cache {
+		return cacheInUse(s.file)
+	}
+	return inUse(s.file)
+}
+
 func (s *boltStore) View(fn func(StoreTx) error) error { return s.run(s.db.View, fn) }
 
 func (s *boltStore) Update(fn func(StoreTx) error) error { return s.run(s.db.Update, fn) }
@@ -158,7 +173,7 @@ func (s *boltStore) run(do func(func(*bolt.Tx) error) error, fn func(StoreTx) er
 		t := &boltTx{tx: tx}
 		err := fn(t)
 		if t.bad != nil {
-			return damaged(s.file, t.bad)
+			return s.damaged(t.bad)
 		}
 		return err
 	})
@@ -174,7 +189,7 @@ func (s *boltStore) guard(err *error) {
 	if !fault && !panicIn(string(debug.Stack()), "go.etcd.io/bbolt") {
 		panic(p)
 	}
-	*err = damaged(s.file, fmt.Errorf("%v", p))
+	*err = s.damaged(fmt.Errorf("%v", p))
 }
 
 // panicIn reports whether a stack shows that a panic began in a package: in the

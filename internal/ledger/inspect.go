@@ -75,16 +75,21 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 			WithHint("start the agent on a host of the kind that it ran on, or give it a state directory of its own here")
 	}
 
+	return true, (&boltStore{file: file}).inspect(f, patience)
+}
+
+// inspect checks the pages of a file that has a database.
+func (s *boltStore) inspect(f *os.File, patience time.Duration) (err error) {
 	// An open for reading keeps writers out, and fails rarely.
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
-	defer (&boltStore{file: file}).guard(&err)
-	db, err := bolt.Open(file, 0o600, &bolt.Options{ReadOnly: true, Timeout: patience})
+	defer s.guard(&err)
+	db, err := bolt.Open(s.file, 0o600, &bolt.Options{ReadOnly: true, Timeout: patience})
 	if errors.Is(err, berrors.ErrTimeout) {
-		return true, inUse(file)
+		return s.inUse()
 	}
 	if err != nil {
-		return true, damaged(file, err)
+		return s.damaged(err)
 	}
 	defer db.Close()
 
@@ -93,9 +98,9 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 		err = inspectPages(f, info.Size())
 	}
 	if err != nil {
-		return true, damaged(file, err)
+		return s.damaged(err)
 	}
-	return true, nil
+	return nil
 }
 
 // otherByteOrder reports whether a database begins with numbers in the other byte order.

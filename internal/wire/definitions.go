@@ -2,6 +2,8 @@ package wire
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"ferry/internal/transfer"
@@ -12,6 +14,7 @@ const (
 	MaxDefinitions = 4 << 20   // bytes of all of them
 	MaxDefinition  = 192 << 10 // bytes of one
 	MaxKeep        = 32 << 10  // bytes of an AskKeep, unless one definition alone is larger
+	maxNouns       = 16        // of one agent
 )
 
 // A Definition is an object that a duty of an agent keeps for a principal, as coordination keeps it: a monitor, a
@@ -30,45 +33,53 @@ type DefinitionName struct {
 }
 
 func (n *DefinitionName) fits() bool {
-	return n.Noun != "" && n.Key != "" && short(n.Noun, n.Key)
+	return n.Noun != "" && n.Key != "" && short(n.Noun, n.Key) && !strings.Contains(n.Noun+n.Key, "\x00")
 }
 
-// Size is the size of a definition for MaxDefinitions.
-func (d *Definition) Size() int { return len(d.Noun) + len(d.Key) + len(d.Owner) + len(d.Shown) + 64 }
+// Size is the number of bytes of a definition in a message, for the limits.
+func (d *Definition) Size() int { return len(Marshal(d)) }
 
 // Keep is the body of AskKeep. It changes the definitions that coordination keeps of the asker. Coordination has those
 // with the mark Base, and those with the mark Mark from then on; an error of KindConflict says that it has others.
 // Without Base it forgets all earlier ones.
 type Keep struct {
-	Base string           `json:"base,omitempty"`
-	Mark string           `json:"mark"`
-	Put  []Definition     `json:"put,omitempty"`
-	Gone []DefinitionName `json:"gone,omitempty"`
-	Left int              `json:"left,omitempty"` // the number of definitions that do not fit into the limits
+	Base    string           `json:"base,omitempty"`
+	Mark    string           `json:"mark"`
+	Put     []Definition     `json:"put,omitempty"`
+	Gone    []DefinitionName `json:"gone,omitempty"`
+	Missing map[string]int   `json:"missing,omitempty"` // by noun: the definitions that coordination does not have after this message
+	Sandbox bool             `json:"sandbox,omitempty"` // the agent has rules of its own: only their owners may see its definitions
 }
 
 func (b *Keep) check() string {
 	fit := true
 	for n := range b.Put {
 		d := &b.Put[n]
-		fit = fit && d.fits() && principal(d.Owner) && len(d.Readers) <= len(transfer.Authorities()) && d.Size() <= MaxDefinition
+		fit = fit && d.fits() && len(d.Shown) > 0 && principal(d.Owner) && len(d.Readers) <= len(transfer.Authorities()) && d.Size() <= MaxDefinition
 		for _, r := range d.Readers {
-			fit = fit && short(string(r))
+			fit = fit && slices.Contains(transfer.Authorities(), r)
 		}
 	}
 	for n := range b.Gone {
 		fit = fit && b.Gone[n].fits()
 	}
+	counts := len(b.Missing) <= maxNouns
+	for noun, n := range b.Missing {
+		counts = counts && short(noun) && within(n, 0, maxCount)
+	}
 	return broken(
 		rule{"a mark that is none", b.Mark != "" && mark(b.Mark) && mark(b.Base)},
 		rule{"a definition out of its range", fit},
-		rule{"a number out of its range", within(b.Left, 0, maxCount)})
+		rule{"a number out of its range", counts})
 }
 
-// KeptAsked is the body of AskKept. It asks for the definitions with a noun, of one agent or of all that are away.
+// KeptAsked is the body of AskKept. It asks for the definitions with a noun, of one agent or of all that are away. The
+// answer is in the order of the agents and keys. With Key or Suffix it is in the order of the keys and agents, and has
+// no agent without such a definition.
 type KeptAsked struct {
 	Noun   string             `json:"noun"`
 	Agent  transfer.AgentName `json:"agent,omitempty"`  // this one, even if it is up
+	Key    string             `json:"key,omitempty"`    // the key
 	Suffix string             `json:"suffix,omitempty"` // of the key
 
 	AfterAgent transfer.AgentName `json:"after_agent,omitempty"` // for the next page: the last agent of this one,
@@ -76,7 +87,9 @@ type KeptAsked struct {
 }
 
 func (b *KeptAsked) check() string {
-	return broken(rule{"a word that is too long", short(b.Noun, b.Suffix, b.AfterKey, string(b.Agent), string(b.AfterAgent))})
+	return broken(
+		rule{"a word that is too long", short(b.Noun, b.Key, b.Suffix, b.AfterKey, string(b.Agent), string(b.AfterAgent))},
+		rule{"no noun, or a key that is none", b.Noun != "" && !strings.Contains(b.Noun+b.Key+b.AfterKey+string(b.Agent)+string(b.AfterAgent), "\x00")})
 }
 
 // Kept is the body of the answer to AskKept.
@@ -88,10 +101,11 @@ type Kept struct {
 // A KeptAgent has the definitions of an agent that the asker may see.
 type KeptAgent struct {
 	Agent       transfer.AgentName `json:"agent"`
-	Status      string             `json:"state"`         // as of AgentStatus
-	Age         time.Duration      `json:"age_ns"`        // since it was heard; 0: it was not heard since coordination started
-	Told        time.Time          `json:"told,omitzero"` // when it told its definitions last; zero: never
-	Left        int                `json:"left,omitempty"`
+	Status      string             `json:"state"`             // as of AgentStatus
+	Age         time.Duration      `json:"age_ns"`            // since it was heard; 0: it was not heard since coordination started
+	Told        time.Time          `json:"told,omitzero"`     // when it told its definitions last; zero: never
+	Missing     int                `json:"missing,omitempty"` // definitions of this noun that coordination does not have
+	Sandbox     bool               `json:"sandbox,omitempty"` // as in Keep
 	Definitions []Definition       `json:"definitions,omitempty"`
 }
 

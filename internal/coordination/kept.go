@@ -1,0 +1,201 @@
+package coordination
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// askKeep takes the definitions of an agent that the registry has.
+func askKeep(s *Service, a *receivedQuestion, _ *wire.Answer) error {
+	agent, err := wire.AgentOf(a.Principal)
+	if err == nil && !s.picture.Known(agent).Known {
+		err = transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", agent)
+	}
+	var body *wire.Keep
+	if err == nil {
+		body, err = wire.ReadBody[wire.Keep](a.Kind, a.Body)
+	}
+	if err == nil && s.cfg.Claim != nil {
+		err = s.cfg.Claim.fence()
+	}
+	if err != nil {
+		return err
+	}
+	return s.definitions.change(agent, body, s.cfg.Clock.Now())
+}
+
+// askKept answers with the definitions of one agent, or of all that are away.
+func askKept(s *Service, a *receivedQuestion, ans *wire.Answer) error {
+	body, err := wire.ReadBody[wire.KeptAsked](a.Kind, a.Body)
+	if err != nil {
+		return err
+	}
+	page := &keptPage{service: s, principal: a.Principal, ask: body, most: page(a)}
+	for _, st := range s.picture.Agents() {
+		if body.Agent == st.Agent || body.Agent == "" && (st.Status == wire.AgentStopped || st.Status == wire.AgentUnreachable) {
+			page.of = append(page.of, st)
+		}
+	}
+	add := page.addAll
+	if body.Key != "" || body.Suffix != "" {
+		add = page.addFound
+	}
+	if err := s.definitions.view(add); err != nil {
+		s.quiet.Warn("the definitions of agents cannot be read", "error", err)
+		return err
+	}
+	ans.Body = wire.Marshal(page.kept)
+	return nil
+}
+
+// A keptPage is the page of an answer to wire.AskKept.
+type keptPage struct {
+	service   *Service
+	principal string // the asker
+	ask       *wire.KeptAsked
+	of        []wire.AgentStatus // the agents in question, in the order of their names
+
+	kept                wire.Kept
+	agents, definitions int // in the page
+	size, most          int // in bytes
+}
+
+// room counts one more agent or definition where it fits. A page has at least one of each, so that the next page goes on
+// behind it. Where it does not fit, room notes that there is more.
+func (p *keptPage) room(count *int, size int) bool {
+	if *count > 0 && p.size+size > p.most {
+		p.kept.More = true
+		return false
+	}
+	*count++
+	p.size += size
+	return true
+}
+
+// keptAgentSize is the size of an agent without definitions in a page.
+const keptAgentSize = 128
+
+// addAll adds the definitions of the agents in question, one agent after the other.
+func (p *keptPage) addAll(tx ledger.StoreTx) error {
+	for n := range p.of {
+		st := &p.of[n]
+		if st.Agent < p.ask.AfterAgent || st.Agent == p.ask.AfterAgent && p.ask.AfterKey == "" {
+			continue
+		}
+		if err := p.addAgent(tx, st); err != nil || p.kept.More {
+			return err
+		}
+	}
+	return nil
+}
+
+// addAgent adds the definitions of an agent that the asker may see.
+func (p *keptPage) addAgent(tx ledger.StoreTx, st *wire.AgentStatus) error {
+	again := st.Agent == p.ask.AfterAgent // the page before has its first definitions
+	if !again && !p.room(&p.agents, len(st.Agent)+keptAgentSize) {
+		return nil
+	}
+	of, err := p.describe(tx, st)
+	if err != nil {
+		return err
+	}
+	prefix, after := keyOf(string(st.Agent), p.ask.Noun, ""), []byte(nil)
+	from := prefix
+	if again {
+		after = keyOf(string(st.Agent), p.ask.Noun, p.ask.AfterKey)
+		from = after
+	}
+	c := tx.Bucket(bDefinitions).Cursor()
+	for key, v := c.Seek(from); bytes.HasPrefix(key, prefix); key, v = c.Next() {
+		if bytes.Equal(key, after) {
+			continue
+		}
+		d, err := p.seen(st.Agent, v)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			continue
+		}
+		if !p.room(&p.definitions, len(v)) {
+			break
+		}
+		of.Definitions = append(of.Definitions, *d)
+	}
+	if len(of.Definitions) > 0 || !again && !p.kept.More {
+		p.kept.Agents = append(p.kept.Agents, of)
+	}
+	return nil
+}
+
+// addFound adds the definitions of the agents in question with a key, or with keys that end in a suffix.
+func (p *keptPage) addFound(tx ledger.StoreTx) error {
+	at := map[string]*wire.AgentStatus{}
+	for n := range p.of {
+		at[string(p.of[n].Agent)] = &p.of[n]
+	}
+	prefix, after := keyOf(p.ask.Noun, ""), []byte(nil)
+	if p.ask.Key != "" {
+		prefix = keyOf(p.ask.Noun, p.ask.Key, "")
+	}
+	from := prefix
+	if p.ask.AfterKey != "" {
+		after = keyOf(p.ask.Noun, p.ask.AfterKey, string(p.ask.AfterAgent))
+		if bytes.Compare(after, from) > 0 {
+			from = after
+		}
+	}
+	c := tx.Bucket(bNames).Cursor()
+	for key, _ := c.Seek(from); bytes.HasPrefix(key, prefix); key, _ = c.Next() {
+		noun, name, agent := words(key)
+		st := at[agent]
+		if st == nil || bytes.Equal(key, after) || !strings.HasSuffix(name, p.ask.Suffix) {
+			continue
+		}
+		v := tx.Bucket(bDefinitions).Get(keyOf(agent, noun, name))
+		if v == nil {
+			return transfer.Errorf(transfer.KindInternal, "the definitions of agent %s lack %s %s, which is in the list of names", agent, noun, name)
+		}
+		d, err := p.seen(st.Agent, v)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			continue
+		}
+		if !p.room(&p.definitions, len(v)+len(agent)+keptAgentSize) {
+			return nil
+		}
+		of, err := p.describe(tx, st)
+		if err != nil {
+			return err
+		}
+		of.Definitions = []wire.Definition{*d}
+		p.kept.Agents = append(p.kept.Agents, of)
+	}
+	return nil
+}
+
+// describe returns an agent without its definitions.
+func (p *keptPage) describe(tx ledger.StoreTx, st *wire.AgentStatus) (wire.KeptAgent, error) {
+	head, err := headOf(tx, st.Agent)
+	return wire.KeptAgent{Agent: st.Agent, Status: st.Status, Age: st.Age, Told: head.Told, Missing: head.Missing[p.ask.Noun], Sandbox: head.Sandbox}, err
+}
+
+// seen decodes a definition; nil: the asker may not see it.
+func (p *keptPage) seen(agent transfer.AgentName, v []byte) (*wire.Definition, error) {
+	d := &wire.Definition{}
+	if err := json.Unmarshal(v, d); err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "a definition of agent %s cannot be read: %w", agent, err)
+	}
+	sees, err := p.service.rights.seesDefinition(p.principal, agent, d)
+	if err != nil || !sees {
+		return nil, err
+	}
+	return d, nil
+}

@@ -1,0 +1,89 @@
+package ledger
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// A cache is there again after a close, and begins anew where it cannot be read.
+func TestCache(t *testing.T) {
+	name, file := []byte("things"), filepath.Join(t.TempDir(), "new", "cache.db")
+	version := "1"
+	begin := func(tx StoreTx) error {
+		if err := tx.Make(name); err != nil {
+			return err
+		}
+		if v := tx.Bucket(name).Get([]byte("version")); v != nil && string(v) != version {
+			return transfer.Errorf(transfer.KindVersion, "it has version %s", v)
+		}
+		return tx.Bucket(name).Put([]byte("version"), []byte(version))
+	}
+	open := func() (Store, error) {
+		t.Helper()
+		s, aside, err := OpenCache(file, CacheOptions{Lock: 10 * time.Millisecond, Begin: begin})
+		mustDo(t, err)
+		return s, aside
+	}
+	has := func(s Store, want bool) {
+		t.Helper()
+		mustDo(t, s.View(func(tx StoreTx) error {
+			if got := tx.Bucket(name).Get([]byte("a")) != nil; got != want {
+				t.Errorf("it has the value: %t, not %t", got, want)
+			}
+			return nil
+		}))
+	}
+	put := func(s Store) {
+		t.Helper()
+		mustDo(t, s.Update(func(tx StoreTx) error { return tx.Bucket(name).Put([]byte("a"), []byte("1")) }))
+	}
+
+	s, aside := open()
+	has(s, false)
+	put(s)
+	if _, _, err := OpenCache(file, CacheOptions{Lock: 10 * time.Millisecond, Begin: begin}); aside != nil || transfer.KindOf(err) != transfer.KindAlive {
+		t.Errorf("a second process opens it: %v, and the first sets it aside: %v", err, aside)
+	}
+	mustDo(t, s.Close())
+	s, aside = open()
+	has(s, true)
+	if mustDo(t, s.Close()); aside != nil {
+		t.Error(aside)
+	}
+
+	version = "2"
+	if s, aside = open(); transfer.KindOf(aside) != transfer.KindVersion {
+		t.Errorf("of another format: %v", aside)
+	}
+	has(s, false)
+	put(s)
+	mustDo(t, s.Close())
+
+	data, err := os.ReadFile(file)
+	mustDo(t, err)
+	mustDo(t, os.WriteFile(file, data[:len(data)/2], 0o600))
+	s, aside = open()
+	has(s, false)
+	if kept, err := os.ReadFile(file + CacheAside); err != nil || len(kept) != len(data)/2 || aside == nil || strings.Contains(aside.Error(), "restart") {
+		t.Errorf("%d bytes are set aside, %v: %v", len(kept), err, aside)
+	}
+	put(s)
+	mustDo(t, s.Close())
+
+	mustDo(t, os.WriteFile(file, make([]byte, 8192), 0o600)) // a power cut during its making
+	if s, aside = open(); aside != nil {
+		t.Errorf("an empty file is set aside: %v", aside)
+	}
+	mustDo(t, s.Close())
+
+	refused := errors.New("the disk is full")
+	if _, aside, err := OpenCache(file, CacheOptions{Begin: func(StoreTx) error { return refused }}); !errors.Is(err, refused) || aside != nil {
+		t.Errorf("a disk that is full sets it aside: %v, %v", aside, err)
+	}
+}
