@@ -47,7 +47,7 @@ type Keep struct {
 	Mark    string           `json:"mark"`
 	Put     []Definition     `json:"put,omitempty"`
 	Gone    []DefinitionName `json:"gone,omitempty"`
-	Missing map[string]int   `json:"missing,omitempty"` // by noun: the definitions that coordination does not have after this message
+	Missing map[string]int   `json:"missing,omitempty"` // by noun: definitions that coordination then does not have, or not as they are now
 	Sandbox bool             `json:"sandbox,omitempty"` // the agent has rules of its own: only their owners may see its definitions
 }
 
@@ -104,7 +104,7 @@ type KeptAgent struct {
 	Status      string             `json:"state"`             // as of AgentStatus
 	Age         time.Duration      `json:"age_ns"`            // since it was heard; 0: it was not heard since coordination started
 	Told        time.Time          `json:"told,omitzero"`     // when it told its definitions last; zero: never
-	Missing     int                `json:"missing,omitempty"` // definitions of this noun that coordination does not have
+	Missing     int                `json:"missing,omitempty"` // of this noun, as in Keep
 	Sandbox     bool               `json:"sandbox,omitempty"` // as in Keep
 	Definitions []Definition       `json:"definitions,omitempty"`
 }

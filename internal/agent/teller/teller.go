@@ -2,11 +2,14 @@
 package teller
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"ferry/internal/automation/duty"
@@ -45,11 +48,24 @@ type Teller struct {
 	Config
 
 	// Of the goroutine that tells.
-	mark   string // of the told definitions; "": coordination must forget the earlier ones
-	told   map[wire.DefinitionName][sha256.Size]byte
-	left   int // told, too
-	agreed time.Time
-	behind bool // something is not told
+	mark    string // of the told definitions; "": coordination must forget the earlier ones
+	told    map[wire.DefinitionName]toldDefinition
+	missing map[string]int // told, too
+	agreed  time.Time
+	behind  bool // something is not told
+	refused bool // coordination has refused definitions, and the log has that
+}
+
+// A toldDefinition is a definition that coordination has.
+type toldDefinition struct {
+	sum  [sha256.Size]byte
+	size int
+}
+
+// A present is a present definition.
+type present struct {
+	*wire.Definition
+	toldDefinition
 }
 
 // New makes a Teller.
@@ -99,10 +115,13 @@ func (t *Teller) tell(ctx context.Context, wait time.Duration) (again time.Durat
 		t.Quiet.Error("cannot read the definitions", "error", err)
 		return tellEvery
 	}
-	for anew := false; ; {
-		k := t.difference(now, left)
-		if k == nil {
-			t.behind = false
+	for anew, few := false, false; ; {
+		k := t.difference(now, left, few)
+		switch {
+		case k == nil && few:
+			return tellCompare
+		case k == nil:
+			t.behind, t.refused = false, false
 			return tellEvery
 		}
 		err := t.send(ctx, k, wait)
@@ -114,6 +133,15 @@ func (t *Teller) tell(ctx context.Context, wait time.Duration) (again time.Durat
 		case kind == transfer.KindVersion: // an older coordination
 			t.behind = false
 			return tellCompare
+		case kind == transfer.KindTooLarge || kind == transfer.KindMalformed:
+			if !t.refused {
+				t.Log.Warn("coordination refuses definitions; while this agent is away, lists do not have them", "error", err)
+			}
+			t.refused = true
+			if k.Base == "" || few {
+				return tellCompare
+			}
+			few = true
 		default:
 			t.Log.Debug("coordination does not take the definitions; they are told later", "error", err)
 			return tellEvery
@@ -121,20 +149,22 @@ func (t *Teller) tell(ctx context.Context, wait time.Duration) (again time.Durat
 	}
 }
 
-// definitions returns the present definitions, and the number of those that exceed the limits.
-func (t *Teller) definitions() (all []wire.Definition, left int, err error) {
+// definitions returns the present definitions, and by noun the number of those that exceed the limits.
+func (t *Teller) definitions() (all []present, left map[string]int, err error) {
 	size := 0
+	left = map[string]int{}
 	err = t.Ledger.View(func(tx *ledger.Tx) error {
 		for _, k := range t.Keepers {
 			if err := k.Kept(tx, func(d wire.Definition) {
 				if t.Sandbox {
 					d.Readers = nil // the sandbox may narrow their rights
 				}
-				if n := d.Size(); d.Owner == "" && d.Readers == nil || n > wire.MaxDefinition || size+n > wire.MaxDefinitions {
-					left++
+				is := toldOf(&d)
+				if d.Owner == "" && d.Readers == nil || is.size > wire.MaxDefinition || size+is.size > wire.MaxDefinitions {
+					left[d.Noun]++
 				} else {
-					size += n
-					all = append(all, d)
+					size += is.size
+					all = append(all, present{&d, is})
 				}
 			}); err != nil {
 				return err
@@ -145,33 +175,55 @@ func (t *Teller) definitions() (all []wire.Definition, left int, err error) {
 	return all, left, err
 }
 
-func sumOf(d *wire.Definition) [sha256.Size]byte { return sha256.Sum256(wire.Marshal(d)) }
+func toldOf(d *wire.Definition) toldDefinition {
+	data := wire.Marshal(d)
+	return toldDefinition{sha256.Sum256(data), len(data)}
+}
 
-// difference returns a message with differences to the told definitions, as many as fit; nil: there are none.
-func (t *Teller) difference(now []wire.Definition, left int) *wire.Keep {
-	k := &wire.Keep{Base: t.mark, Mark: newMark(), Left: left}
+// difference returns a message with differences to the told definitions, as many as fit; nil: there are none. Those that
+// are gone come first, and those that grow most last: coordination needs the room. The message counts the definitions that
+// coordination does not have then, or not in their present form. With few it has no definitions: coordination has
+// refused them.
+func (t *Teller) difference(now []present, left map[string]int, few bool) *wire.Keep {
+	k := &wire.Keep{Base: t.mark, Mark: newMark(), Missing: maps.Clone(left), Sandbox: t.Sandbox}
 	told := t.told
 	if t.mark == "" {
 		told = nil
 	}
-	size, there := 0, make(map[wire.DefinitionName]bool, len(now))
+	there := make(map[wire.DefinitionName]bool, len(now))
 	for n := range now {
-		d := &now[n]
-		there[d.DefinitionName] = true
-		if sum, is := told[d.DefinitionName]; is && sum == sumOf(d) || size > 0 && size+d.Size() > wire.MaxKeep {
-			continue
+		there[now[n].DefinitionName] = true
+	}
+	size, full := 0, false
+	fits := func(more int) bool {
+		full = full || size > 0 && size+more > wire.MaxKeep
+		if !full {
+			size += more
 		}
-		size += d.Size()
-		k.Put = append(k.Put, *d)
+		return !full
 	}
 	for name := range told {
-		if !there[name] && size < wire.MaxKeep {
-			size += len(name.Noun) + len(name.Key) + 32
+		if !there[name] && fits(len(name.Noun)+len(name.Key)+32) {
 			k.Gone = append(k.Gone, name)
 		}
 	}
+	var changes []present
+	for _, is := range now {
+		if told[is.DefinitionName] != is.toldDefinition {
+			changes = append(changes, is)
+		}
+	}
+	grows := func(p present) int { return p.size - told[p.DefinitionName].size }
+	slices.SortStableFunc(changes, func(a, b present) int { return cmp.Compare(grows(a), grows(b)) })
+	for _, c := range changes {
+		if !few && fits(c.size) {
+			k.Put = append(k.Put, *c.Definition)
+		} else {
+			k.Missing[c.Noun]++
+		}
+	}
 	switch {
-	case t.mark == "" || len(k.Put) > 0 || len(k.Gone) > 0 || left != t.left:
+	case t.mark == "" || len(k.Put) > 0 || len(k.Gone) > 0 || !maps.Equal(k.Missing, t.missing):
 	case t.Clock.Now().Sub(t.agreed) < tellCompare:
 		return nil
 	default:
@@ -196,15 +248,15 @@ func (t *Teller) send(ctx context.Context, k *wire.Keep, wait time.Duration) err
 // take notes that coordination has taken a message.
 func (t *Teller) take(k *wire.Keep) {
 	if k.Base == "" {
-		t.told = map[wire.DefinitionName][sha256.Size]byte{}
+		t.told = map[wire.DefinitionName]toldDefinition{}
 	}
 	for n := range k.Put {
-		t.told[k.Put[n].DefinitionName] = sumOf(&k.Put[n])
+		t.told[k.Put[n].DefinitionName] = toldOf(&k.Put[n])
 	}
 	for _, name := range k.Gone {
 		delete(t.told, name)
 	}
-	t.mark, t.left, t.agreed = k.Mark, k.Left, t.Clock.Now()
+	t.mark, t.missing, t.agreed = k.Mark, k.Missing, t.Clock.Now()
 }
 
 func newMark() string {

@@ -1,10 +1,12 @@
 package teller
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -25,10 +27,13 @@ type world struct {
 	have    map[string]string // name and text of the definitions of the duty
 	readers []transfer.Authority
 
-	kept  map[wire.DefinitionName]string
-	mark  string
-	asked []wire.Keep
-	fail  error // of coordination
+	kept    map[wire.DefinitionName]string
+	mark    string
+	missing int
+	asked   []wire.Keep
+	fail    error // of coordination
+	room    int   // of coordination
+	log     *bytes.Buffer
 }
 
 func newWorld(t *testing.T) *world {
@@ -37,8 +42,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	log := slog.New(slog.DiscardHandler)
-	w := &world{t: t, have: map[string]string{}, kept: map[wire.DefinitionName]string{}}
+	w := &world{t: t, have: map[string]string{}, kept: map[wire.DefinitionName]string{}, room: wire.MaxDefinitions, log: &bytes.Buffer{}}
+	log := slog.New(slog.NewTextHandler(w.log, nil))
 	w.Teller = New(Config{Ask: w.ask, Ledger: l, Keepers: []duty.Keeper{w}, Changed: make(chan struct{}, 1), Fenced: func() bool { return false },
 		Context: t.Context(), Clock: clock.System, Log: log, Quiet: quiet.New(log, time.Now)})
 	return w
@@ -69,18 +74,44 @@ func (w *world) ask(_ context.Context, data []byte, _ time.Duration) ([]byte, er
 	case k.Base != "" && k.Base != w.mark:
 		ans.Error = transfer.Errorf(transfer.KindConflict, "others")
 	default:
+		next := maps.Clone(w.kept)
 		if k.Base == "" {
-			w.kept = map[wire.DefinitionName]string{}
-		}
-		for _, d := range k.Put {
-			w.kept[d.DefinitionName] = string(d.Shown)
+			next = map[wire.DefinitionName]string{}
 		}
 		for _, name := range k.Gone {
-			delete(w.kept, name)
+			delete(next, name)
 		}
-		w.mark = k.Mark
+		for _, d := range k.Put {
+			next[d.DefinitionName] = string(d.Shown)
+		}
+		if size := sizeOf(next); size > w.room && size > sizeOf(w.kept) {
+			ans.Error = transfer.Errorf(transfer.KindTooLarge, "the definitions of agent ALPHA have %d bytes; coordination keeps %d", size, w.room)
+			break
+		}
+		w.kept, w.mark, w.missing = next, k.Mark, k.Missing["monitor"]
+		if w.missing != len(w.have)-len(w.kept) && !w.stale() {
+			w.t.Errorf("coordination has %d definitions of %d, and is told that %d are missing", len(w.kept), len(w.have), w.missing)
+		}
 	}
 	return wire.Marshal(ans), nil
+}
+
+// stale reports whether coordination has definitions that the agent does not have, or has in another form.
+func (w *world) stale() bool {
+	for name, shown := range w.kept {
+		if text, has := w.have[name.Key]; !has || shown != fmt.Sprintf("%q", text) {
+			return true
+		}
+	}
+	return false
+}
+
+func sizeOf(kept map[wire.DefinitionName]string) (n int) {
+	for name, shown := range kept {
+		d := wire.Definition{DefinitionName: name, Owner: "ann", Shown: json.RawMessage("0")}
+		n += d.Size() - 1 + len(shown)
+	}
+	return n
 }
 
 // tells has the teller compare, and checks that coordination then has the definitions. It returns the messages.
@@ -146,11 +177,80 @@ func TestTeller(t *testing.T) {
 	}
 }
 
+// At the limit of coordination the agent tells first those that are gone and those that have become smaller.
+func TestTellerAtTheLimit(t *testing.T) {
+	w := newWorld(t)
+	large := strings.Repeat("x", wire.MaxDefinition-1024)
+	for n := range wire.MaxDefinitions / wire.MaxDefinition {
+		w.have[fmt.Sprint("M", n)] = large
+	}
+	w.tells()
+	for n := range 5 {
+		delete(w.have, fmt.Sprint("M", n))
+		w.have[fmt.Sprint("N", n)] = large
+	}
+	w.tells()
+	w.have["A"] = strings.Repeat("x", wire.MaxDefinitions-sizeOf(w.kept)-200)
+	w.tells()
+	w.have["A"], w.have["B"] = "1", w.have["A"]
+	w.tells()
+	for n := range 5 {
+		w.have[fmt.Sprint("N", n)], w.have[fmt.Sprint("M", 5+n)] = large+strings.Repeat("x", 100*n), large[100*n:]
+	}
+	w.tells()
+	if w.log.Len() > 0 {
+		t.Errorf("the log has %s", w.log)
+	}
+}
+
+// The agent logs once that coordination refuses definitions, and coordination has the number of those that it lacks.
+func TestTellerIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.have["A"] = "1"
+	w.tells()
+	w.room, w.have["B"] = sizeOf(w.kept), "1"
+	for range 3 {
+		if again := w.tell(t.Context(), time.Second); again != tellCompare {
+			t.Errorf("it tells again after %s", again)
+		}
+		if len(w.kept) != 1 || w.missing != 1 {
+			t.Errorf("coordination has %d definitions, and %d are missing", len(w.kept), w.missing)
+		}
+	}
+	if n := strings.Count(w.log.String(), "level=WARN"); n != 1 {
+		t.Errorf("the log has %d warnings: %s", n, w.log)
+	}
+	w.room = wire.MaxDefinitions
+	w.tells()
+	if w.missing != 0 {
+		t.Errorf("%d are missing", w.missing)
+	}
+}
+
+// An agent that stops while it tells its definitions leaves their number.
+func TestTellerStopsMidway(t *testing.T) {
+	w := newWorld(t)
+	for n := range 20 {
+		w.have[fmt.Sprint("M", n)] = strings.Repeat("x", wire.MaxKeep/4)
+	}
+	ask := w.Ask
+	w.Ask = func(ctx context.Context, data []byte, wait time.Duration) ([]byte, error) {
+		if len(w.asked) == 2 {
+			return nil, transfer.Errorf(transfer.KindUnreachable, "nothing listens")
+		}
+		return ask(ctx, data, wait)
+	}
+	w.tell(t.Context(), time.Second)
+	if len(w.kept) == 0 || len(w.kept) == len(w.have) || w.missing != len(w.have)-len(w.kept) {
+		t.Errorf("coordination has %d definitions of %d, and %d are missing", len(w.kept), len(w.have), w.missing)
+	}
+}
+
 // The rights of others than the owner are not told where the agent has a sandbox.
 func TestTellerWithSandbox(t *testing.T) {
 	w := newWorld(t)
 	w.have["A"], w.readers, w.Sandbox = "1", []transfer.Authority{transfer.AuthOperate}, true
-	if all := w.tells(); len(all) != 1 || len(all[0].Put) != 1 || len(all[0].Put[0].Readers) != 0 || all[0].Put[0].Owner != "ann" {
+	if all := w.tells(); len(all) != 1 || len(all[0].Put) != 1 || len(all[0].Put[0].Readers) != 0 || all[0].Put[0].Owner != "ann" || !all[0].Sandbox {
 		t.Errorf("it tells %+v", all)
 	}
 }
