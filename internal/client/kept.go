@@ -15,7 +15,11 @@ type Away struct {
 	State string    `json:"state"`          // of the agent, as of an agent in a list
 	Since time.Time `json:"since,omitzero"` // when coordination heard it last; none: not since coordination started
 	Told  time.Time `json:"as_of,omitzero"` // when the agent changed one of its objects of all kinds last
+	Busy  bool      `json:"-"`              // it is up, and has refused the question because it has too much to do
 }
+
+// Up reports whether the agent is up, but has not answered.
+func (a *Away) Up() bool { return a.State != wire.AgentStopped && a.State != wire.AgentUnreachable }
 
 // AwayOf describes an agent of an answer to wire.AskKept.
 func (c *Client) AwayOf(of *wire.KeptAgent) *Away {
@@ -26,11 +30,13 @@ func (c *Client) AwayOf(of *wire.KeptAgent) *Away {
 	return a
 }
 
-// String describes to users that the agent is away.
+// String describes to users that the agent is away, or why it has not answered.
 func (a *Away) String() string {
 	since := a.Since.Local().Format(time.DateTime)
 	switch {
-	case a.State != wire.AgentStopped && a.State != wire.AgentUnreachable:
+	case a.Up() && a.Busy:
+		return "agent is busy; as of " + a.Told.Local().Format(time.DateTime)
+	case a.Up():
 		return "agent does not answer; as of " + a.Told.Local().Format(time.DateTime)
 	case a.Since.IsZero():
 		return "agent away, and not heard of since coordination started"

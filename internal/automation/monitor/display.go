@@ -29,6 +29,7 @@ const (
 	StatePaused   = "paused"
 	StateWaiting  = "waiting" // it cannot poll, or cannot submit
 	StateAway     = "away"    // its agent is away
+	StateUnknown  = "unknown" // its agent is up and does not answer
 )
 
 // A display has the state of a monitor. The monitor changes it, and questions read it.

@@ -203,8 +203,16 @@ var keptMonitor = session.PageOf(func(m monitor.Shown) *monitor.Listed { return 
 // viewOf returns the form of a monitor of an agent.
 func viewOf(at client.AtAgent, m *monitor.Shown) view.MonitorShown {
 	v := view.MonitorShownOf(m)
-	v.AgentAway = at.Away
+	v.AgentAway, v.State = at.Away, stateOf(at, m)
 	return v
+}
+
+// stateOf returns the state of a monitor. The agent has told coordination the state for the time when it is away.
+func stateOf(at client.AtAgent, m *monitor.Shown) string {
+	if m.State == monitor.StateAway && at.Away != nil && at.Away.Up() {
+		return monitor.StateUnknown
+	}
+	return m.State
 }
 
 func monitorRow(at client.AtAgent, m *monitor.Shown) []string {
@@ -212,7 +220,7 @@ func monitorRow(at client.AtAgent, m *monitor.Shown) []string {
 	if m.Problem != nil {
 		problem = m.Problem.Text
 	}
-	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), output.ShownAt(d.Destination(), d.Request.Dest),
+	return []string{d.Name, string(d.Agent), stateOf(at, m), d.Dir.String(), d.Match, d.Condition.String(), output.ShownAt(d.Destination(), d.Request.Dest),
 		fmt.Sprint(m.Triggers), fmt.Sprint(m.Refused), output.Stamp(m.Last), problem}
 }
 
@@ -237,7 +245,7 @@ func newMonitorShow() *cobra.Command {
 
 func showMonitor(cmd *cobra.Command, at client.AtAgent, m *monitor.Shown) {
 	d := &m.Definition
-	rows := [][]string{{"monitor", d.Name}, {"state", m.State}}
+	rows := [][]string{{"monitor", d.Name}, {"state", stateOf(at, m)}}
 	if at.Away != nil {
 		rows = append(rows, []string{"problem", at.Away.String()})
 	}

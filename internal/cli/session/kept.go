@@ -1,10 +1,12 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +46,8 @@ func (k *KeptQuery) OpenKept(cmd *cobra.Command) (*Kept, func(), error) {
 // ListKept prints the objects that agents keep, as output.List does. It asks each agent for one page after another,
 // beginning with the question first. list calls row for each object of a page, and returns the question for the next
 // page, or nil after the last one. Of agents that are away it lists the objects that coordination has; kept makes a page
-// of one of them. Without kept those agents are left out.
+// of one of them. Without kept those agents are left out. An agent that does not answer for each of its pages counts as
+// one that does not answer.
 func ListKept[Page any](k *KeptQuery, cmd *cobra.Command, headings []string, kind wire.Kind, first any, list func(at client.AtAgent, page *Page, row output.Row) (next any), kept func(shown json.RawMessage) (*Page, error)) error {
 	open, done, err := k.OpenKept(cmd)
 	if err != nil {
@@ -52,36 +55,43 @@ func ListKept[Page any](k *KeptQuery, cmd *cobra.Command, headings []string, kin
 	}
 	defer done()
 	listed, noun := 0, cmd.Parent().Name()
+	var lacks error
 	err = output.List(cmd, k.JSON, headings, func(row output.Row) error {
 		counted := func(object any, cells ...string) {
 			listed++
 			row(object, cells...)
 		}
 		ask := func(at client.AtAgent) error {
+			var rows []func()
 			for ask := first; ask != nil; {
 				page, err := client.Ask[Page](open.Ctx, at, kind, ask)
 				if err != nil {
 					return err
 				}
-				ask = list(at, page, counted)
+				ask = list(at, page, func(object any, cells ...string) { rows = append(rows, func() { counted(object, cells...) }) })
+			}
+			for _, row := range rows {
+				row()
 			}
 			return nil
 		}
 		if kept == nil {
 			return open.Each(ask)
 		}
-		return open.eachOrKept(noun, ask, func(at client.AtAgent, d *wire.Definition) error {
+		var err error
+		lacks, err = open.eachOrKept(noun, ask, func(at client.AtAgent, d *wire.Definition) error {
 			page, err := kept(d.Shown)
 			if err == nil {
 				list(at, page, counted)
 			}
 			return err
 		})
+		return err
 	})
-	if err == nil && listed == 0 && !k.JSON {
+	if err == nil && lacks == nil && listed == 0 && !k.JSON {
 		None(cmd, noun, open.Net.Conn.Identity() != nil)
 	}
-	return err
+	return cmp.Or(err, lacks)
 }
 
 // PageOf returns a function for ListKept that decodes an object and makes a page of it.
@@ -130,7 +140,7 @@ type Kept struct {
 }
 
 // Each calls fn for each agent that is asked. Where all are asked, it leaves out agents that are away, do not answer or
-// refuse the question. It names the first two.
+// refuse the question. It names those that are away or do not answer.
 func (k *Kept) Each(fn func(at client.AtAgent) error) error {
 	return k.each(fn, func(line string) { fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: %s\n", line) })
 }
@@ -142,66 +152,134 @@ func (k *Kept) each(fn func(at client.AtAgent) error, left func(line string)) er
 }
 
 // eachOrKept is Each. Of agents that are away or do not answer it calls kept with each definition that coordination has.
-// It names the agents that have never told coordination any.
-func (k *Kept) eachOrKept(noun string, fn func(at client.AtAgent) error, kept func(at client.AtAgent, d *wire.Definition) error) error {
-	var left []transfer.AgentName
-	why := map[transfer.AgentName]error{}
-	note := func(name transfer.AgentName, err error) { left, why[name] = append(left, name), err }
-	err := client.Definitions{Client: k.Net}.EachAgent(k.Ctx, k.Agent, fn, note)
+// It names the agents that have never told coordination any. lacks says that coordination did not answer, so that
+// definitions may be missing.
+func (k *Kept) eachOrKept(noun string, fn func(at client.AtAgent) error, kept func(at client.AtAgent, d *wire.Definition) error) (lacks, err error) {
+	f := &fallback{noun: noun, why: map[transfer.AgentName]error{}, say: func(line string) { fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: %s\n", line) },
+		ask: func(q wire.KeptAsked, fn func(of *wire.KeptAgent) error) error { return k.Net.Kept(k.Ctx, q, fn) },
+		show: func(of *wire.KeptAgent, busy bool, d *wire.Definition) error {
+			away := k.Net.AwayOf(of)
+			away.Busy = busy
+			return kept(client.AtAgent{Client: k.Net, Agent: of.Agent, Away: away}, d)
+		}}
+	err = client.Definitions{Client: k.Net}.EachAgent(k.Ctx, k.Agent, fn, f.leave)
 	if k.Agent != "" && client.Silent(err) {
-		note(k.Agent, err)
+		f.leave(k.Agent, err)
 	} else if err != nil {
-		return err
+		return nil, err
 	}
-	answered := map[transfer.AgentName]bool{}
-	ask := func(q wire.KeptAsked) error {
-		return k.Net.Kept(k.Ctx, q, func(of *wire.KeptAgent) error {
-			if why[of.Agent] == nil {
-				return nil // it has answered itself
-			}
-			if answered[of.Agent] = true; of.Told.IsZero() {
-				return nil
-			}
-			if of.Left > 0 && why[of.Agent] != errKept {
-				fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: coordination does not have all definitions of agent %s: %d are left out\n", of.Agent, of.Left)
-			}
-			why[of.Agent] = errKept
-			at := client.AtAgent{Client: k.Net, Agent: of.Agent, Away: k.Net.AwayOf(of)}
-			for n := range of.Definitions {
-				if err := kept(at, &of.Definitions[n]); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	return f.list(k.Agent)
+}
+
+// A fallback lists the definitions that coordination has of agents that have not answered themselves.
+type fallback struct {
+	noun string
+	ask  func(q wire.KeptAsked, fn func(of *wire.KeptAgent) error) error
+	show func(of *wire.KeptAgent, busy bool, d *wire.Definition) error
+	say  func(line string) // to the user
+
+	left    []transfer.AgentName         // the agents that have not answered
+	why     map[transfer.AgentName]error // the reason, of each
+	known   map[transfer.AgentName]bool  // coordination has answered for it
+	listed  map[transfer.AgentName]bool  // and has been told its definitions
+	reached transfer.AgentName           // the agent that coordination has answered for last
+}
+
+func (f *fallback) leave(name transfer.AgentName, why error) {
+	f.left, f.why[name] = append(f.left, name), why
+}
+
+// list lists the definitions of the agents that have not answered. one is the agent that the user has asked for; "":
+// all. lacks says that coordination did not answer for all of them.
+func (f *fallback) list(one transfer.AgentName) (lacks, err error) {
+	f.known, f.listed = map[transfer.AgentName]bool{}, map[transfer.AgentName]bool{}
+	if len(f.left) == 0 {
+		return nil, nil
 	}
-	var failed error
-	if k.Agent == "" && len(left) > 0 {
-		failed = ask(wire.KeptAsked{Noun: noun})
+	if one == "" {
+		lacks = f.ask(wire.KeptAsked{Noun: f.noun}, f.take)
 	}
-	for _, name := range left {
-		if failed == nil && !answered[name] { // it was up when coordination was asked for the others
-			failed = ask(wire.KeptAsked{Noun: noun, Agent: name})
-		}
-		switch {
-		case why[name] == errKept:
-		case k.Agent != "":
-			return why[name]
-		default:
-			k.leftOut(name, why[name])
+	for _, name := range f.left {
+		if lacks == nil && !f.known[name] { // it was up when coordination was asked for the others
+			lacks = f.ask(wire.KeptAsked{Noun: f.noun, Agent: name}, f.take)
 		}
 	}
-	if kind := transfer.KindOf(failed); failed != nil && (kind == transfer.KindInternal || k.Ctx.Err() != nil) {
-		return failed
+	switch {
+	case lacks != nil && one != "":
+		why := f.why[one]
+		return nil, transfer.Errorf(transfer.KindOf(why), "%w; %w", why, noAnswer(lacks, one))
+	case lacks != nil:
+		return noAnswer(lacks, f.lacking()...), nil
+	case one != "" && !f.listed[one]:
+		return nil, f.why[one]
+	}
+	for _, name := range f.left {
+		if !f.listed[name] {
+			f.say(leftText(name, f.why[name]))
+		}
+	}
+	return nil, nil
+}
+
+// lacking returns the agents with definitions that may be missing, after coordination has failed to answer.
+func (f *fallback) lacking() (all []transfer.AgentName) {
+	for _, name := range f.left {
+		if !f.listed[name] || name == f.reached {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// take lists the definitions of an agent.
+func (f *fallback) take(of *wire.KeptAgent) error {
+	why := f.why[of.Agent]
+	if why == nil {
+		return nil // it has answered itself
+	}
+	f.known[of.Agent], f.reached = true, of.Agent
+	if of.Told.IsZero() {
+		return nil
+	}
+	if !f.listed[of.Agent] {
+		f.listed[of.Agent] = true
+		if of.Missing > 0 {
+			f.say(fmt.Sprintf("coordination does not have %d %ss of agent %s as they are now", of.Missing, f.noun, of.Agent))
+		}
+		if of.Sandbox {
+			f.say(fmt.Sprintf("agent %s has a sandbox: only your own %ss there are listed until it answers", of.Agent, f.noun))
+		}
+	}
+	for n := range of.Definitions {
+		d := &of.Definitions[n]
+		if err := f.show(of, transfer.KindOf(why) == transfer.KindBusy, d); err != nil {
+			f.say(unreadableText(of.Agent, d, err))
+		}
 	}
 	return nil
 }
 
-// errKept stands for the error of an agent where coordination has its definitions.
-var errKept = errors.New("coordination has its definitions")
+// noAnswer says that coordination has not answered for agents. The kind is that of the reason.
+func noAnswer(why error, agents ...transfer.AgentName) *transfer.Error {
+	const most = 3
+	text := "agents that are away"
+	if few := agents[:min(len(agents), most)]; len(few) > 0 {
+		text = ""
+		for n, name := range few {
+			if n > 0 {
+				text += ", "
+			}
+			text += string(name)
+		}
+		if more := len(agents) - len(few); more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return transfer.Errorf(transfer.KindOf(why), "coordination did not answer for %s: definitions may be missing here: %w", text, why).WithHint("try again in a few seconds")
+}
 
-func (k *Kept) leftOut(name transfer.AgentName, err error) {
-	fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: %s\n", leftText(name, err))
+func unreadableText(agent transfer.AgentName, d *wire.Definition, err error) string {
+	return fmt.Sprintf("%s %s of agent %s is left out: %s", d.Noun, output.Printable(d.Key), agent, output.Printable(err.Error()))
 }
 
 func leftText(name transfer.AgentName, err error) string {
@@ -216,6 +294,10 @@ type KeptOne[T any] struct {
 	Decode func(shown json.RawMessage) (*T, error)
 }
 
+func (o *KeptOne[T]) is(key string) bool {
+	return key == o.Key || o.Ending && strings.HasSuffix(key, o.Key)
+}
+
 // WithShown is WithKept for commands that only show an object. If no agent that is up has it, it is the one that
 // coordination has of an agent that is away.
 func WithShown[T any](k *KeptQuery, cmd *cobra.Command, kind wire.Kind, one KeptOne[T], name string, body any, fn func(k *Kept, at client.AtAgent, found *T) error) error {
@@ -226,13 +308,14 @@ func WithShown[T any](k *KeptQuery, cmd *cobra.Command, kind wire.Kind, one Kept
 	defer done()
 	at, found, err := Find[T](open, kind, one.Noun, name, body)
 	if transfer.KindOf(err) == transfer.KindNotFound && open.Agent == "" || client.Silent(err) {
-		keptAt, kept, kerr := findKept(open, one)
-		switch {
-		case transfer.KindOf(kerr) == transfer.KindUsage:
-			err = kerr
-		case kerr == nil && kept != nil:
-			at, found, err = keptAt, kept, nil
+		say := func(line string) { fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", line) }
+		of, kept, kerr := findKept(func(q wire.KeptAsked, fn func(of *wire.KeptAgent) error) error { return open.Net.Kept(open.Ctx, q, fn) }, open.Agent, one, say)
+		if kept != nil {
+			away := open.Net.AwayOf(of)
+			away.Busy = transfer.KindOf(err) == transfer.KindBusy
+			at, found = client.AtAgent{Client: open.Net, Agent: of.Agent, Away: away}, kept
 		}
+		err = keptError(err, kerr, kept != nil, open.Agent)
 	}
 	if err != nil {
 		return err
@@ -240,23 +323,54 @@ func WithShown[T any](k *KeptQuery, cmd *cobra.Command, kind wire.Kind, one Kept
 	return fn(open, at, found)
 }
 
-// findKept returns the object that coordination has; nil: it has none.
-func findKept[T any](k *Kept, one KeptOne[T]) (at client.AtAgent, found *T, err error) {
-	err = k.Net.Kept(k.Ctx, wire.KeptAsked{Noun: one.Noun, Agent: k.Agent, Suffix: one.Key}, func(of *wire.KeptAgent) error {
+// keptError returns the error of a search at the agents, and then at coordination; nil: coordination has it. agent is
+// the one that the user has asked for; "": all.
+func keptError(atAgents, atCoordination error, found bool, agent transfer.AgentName) error {
+	switch {
+	case transfer.KindOf(atCoordination) == transfer.KindUsage:
+		return atCoordination // several have it
+	case atCoordination != nil && agent == "":
+		return transfer.Errorf(transfer.KindOf(atCoordination), "%w; %w", noAnswer(atCoordination), withoutHint(atAgents))
+	case atCoordination != nil:
+		return transfer.Errorf(transfer.KindOf(atAgents), "%w; %w", atAgents, noAnswer(atCoordination, agent))
+	case found:
+		return nil
+	}
+	return atAgents
+}
+
+func withoutHint(err error) error {
+	var e *transfer.Error
+	if errors.As(err, &e) {
+		return e.WithHint("")
+	}
+	return err
+}
+
+// findKept returns the object that coordination has, and its agent; nil: it has none. It names an object that cannot be
+// read to the user, by say.
+func findKept[T any](ask func(wire.KeptAsked, func(*wire.KeptAgent) error) error, agent transfer.AgentName, one KeptOne[T], say func(line string)) (at *wire.KeptAgent, found *T, err error) {
+	q := wire.KeptAsked{Noun: one.Noun, Agent: agent, Key: one.Key}
+	if one.Ending {
+		q.Key, q.Suffix = "", one.Key
+	}
+	err = ask(q, func(of *wire.KeptAgent) error {
 		for n := range of.Definitions {
-			switch d := &of.Definitions[n]; {
-			case !one.Ending && d.Key != one.Key:
+			d := &of.Definitions[n]
+			if !one.is(d.Key) {
+				continue
+			}
+			v, err := one.Decode(d.Shown)
+			switch {
+			case err != nil:
+				say(unreadableText(of.Agent, d, err))
 				continue
 			case found != nil && one.Ending:
 				return transfer.Errorf(transfer.KindUsage, "several %ss have an ID that ends in %s", one.Noun, one.Key).WithHint("give more of the ID")
 			case found != nil:
 				return transfer.Errorf(transfer.KindUsage, "%s and %s each have a %s %s", at.Agent, of.Agent, one.Noun, one.Key).WithHint("give --agent")
 			}
-			v, err := one.Decode(of.Definitions[n].Shown)
-			if err != nil {
-				return err
-			}
-			at, found = client.AtAgent{Client: k.Net, Agent: of.Agent, Away: k.Net.AwayOf(of)}, v
+			at, found = of, v
 		}
 		return nil
 	})
