@@ -171,33 +171,13 @@ func (s *Service) open() (err error) {
 		s.log.Close()
 		return err
 	}
-	s.openDefinitions(whole)
+	s.definitions = definitionsOf(s, whole)
 	for _, b := range bindings {
 		if s.notary != nil {
 			s.notary.know(b.index, b.of)
 		}
 	}
 	return nil
-}
-
-// openDefinitions opens the definitions of the agents. It removes those of agents that the registry, where it is whole,
-// does not have, and those of agents that were removed after they had told them.
-func (s *Service) openDefinitions(whole bool) {
-	var fence func() error
-	if s.cfg.Claim != nil {
-		fence = s.cfg.Claim.fence
-	}
-	s.definitions = openDefinitions(filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Log)
-	if err := s.forgetRemoved(whole); err != nil {
-		s.cfg.Log.Warn("the definitions of removed agents stay until coordination starts again", "error", err)
-	}
-}
-
-func (s *Service) forgetRemoved(whole bool) error {
-	return s.definitions.forgetRemoved(func(agent transfer.AgentName, told time.Time) bool {
-		known := s.picture.Known(agent)
-		return whole && !known.Known || known.Removed.After(told)
-	})
 }
 
 // addToPicture takes a record of the log into the picture. It reports false for a record about another agent's transfer.

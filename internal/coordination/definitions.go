@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"ferry/internal/coordination/status"
 	"ferry/internal/ledger"
 	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
@@ -72,6 +74,20 @@ func openDefinitions(file string, fence func() error, log *slog.Logger) *definit
 	d := &definitions{file: file, room: allDefinitions, fence: fence, log: log, of: map[string]int{}, more: make(chan struct{}, 1)}
 	if _, err := d.opened(true); err != nil {
 		log.Warn("the definitions of agents cannot be kept", "error", err)
+	}
+	return d
+}
+
+// definitionsOf opens the definitions of the agents. It removes those of agents that the registry, where it is whole,
+// does not have, and those of agents that were removed after they had told them.
+func definitionsOf(s *Service, whole bool) *definitions {
+	var fence func() error
+	if s.cfg.Claim != nil {
+		fence = s.cfg.Claim.fence
+	}
+	d := openDefinitions(filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Log)
+	if err := d.forgetRemoved(s.picture, whole); err != nil {
+		d.log.Warn("the definitions of removed agents stay until coordination starts again", "error", err)
 	}
 	return d
 }
@@ -315,14 +331,15 @@ func (d *definitions) forget(agent transfer.AgentName) error {
 }
 
 // forgetRemoved removes the definitions of the agents that were removed after they had told them last: the service ended
-// before it forgot these.
-func (d *definitions) forgetRemoved(removed func(agent transfer.AgentName, told time.Time) bool) error {
+// before it forgot these. If the picture has the whole registry, it also removes those of all agents that are not in it.
+func (d *definitions) forgetRemoved(picture *status.Picture, whole bool) error {
 	var all []transfer.AgentName
 	if err := d.view(func(tx ledger.StoreTx) error {
 		c := tx.Bucket(bHeads).Cursor()
 		for key, v := c.Seek(nil); key != nil; key, v = c.Next() {
 			var h definitionsHead
-			if json.Unmarshal(v, &h) != nil || removed(transfer.AgentName(key), h.Told) {
+			known := picture.Known(transfer.AgentName(key))
+			if json.Unmarshal(v, &h) != nil || whole && !known.Known || known.Removed.After(h.Told) {
 				all = append(all, transfer.AgentName(key))
 			}
 		}

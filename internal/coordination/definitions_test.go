@@ -241,7 +241,7 @@ func TestDefinitionsTakenOver(t *testing.T) {
 // Agents that were removed leave no definitions, also where the service ended before it forgot them.
 func TestDefinitionsOfRemovedAgents(t *testing.T) {
 	d := openedDefinitions(t, t.TempDir())
-	s := &Service{picture: status.New(clock.System), definitions: d}
+	picture := status.New(clock.System)
 	at := time.Now()
 	for _, agent := range []transfer.AgentName{"ALPHA", "BETA", "GAMMA", "DELTA"} {
 		if err := d.change(agent, &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}, at); err != nil {
@@ -249,17 +249,17 @@ func TestDefinitionsOfRemovedAgents(t *testing.T) {
 		}
 	}
 	for _, agent := range []transfer.AgentName{"ALPHA", "BETA", "DELTA"} {
-		s.picture.Know(agent)
+		picture.Know(agent)
 	}
-	s.picture.Remove("BETA", at.Add(time.Second)) // after it had told them
-	s.picture.Know("BETA")
-	s.picture.Remove("DELTA", at.Add(-time.Second)) // before
-	s.picture.Know("DELTA")
+	picture.Remove("BETA", at.Add(time.Second)) // after it had told them
+	picture.Know("BETA")
+	picture.Remove("DELTA", at.Add(-time.Second)) // before
+	picture.Know("DELTA")
 	for _, c := range []struct {
 		whole bool
 		left  string
 	}{{false, "ALPHA DELTA GAMMA"}, {true, "ALPHA DELTA"}} {
-		if err := s.forgetRemoved(c.whole); err != nil {
+		if err := d.forgetRemoved(picture, c.whole); err != nil {
 			t.Fatal(err)
 		}
 		var left []string
