@@ -70,7 +70,7 @@ States of a transfer:
   recovering    the same after a failure: they agree on where to go on
   running       files are sent
   waiting       something is missing that may come: an agent, space, a free place.
-                ` + "`ferry transfer show ID`" + ` has the reason, and the time at which it gives up
+                ` + "`ferry transfer show ID`" + ` has the reason, and when it gives up
   finishing     every file is decided; sources are being deleted (settling, in JSON)
   parked        set aside for a person: ` + "`ferry transfer resume`" + ` or ` + "`cancel`" + ` decides
   cancelling    the agents remove the files that have not arrived

@@ -86,7 +86,7 @@ func (r *record) overdue() bool {
 	return limit >= 0 && !r.stuck.IsZero() && r.clock.Now().Sub(r.stuck) >= limit
 }
 
-// givesUp returns the time at which the recovery time-out will be over; zero while there is progress, and if the transfer
+// givesUp returns the end of the recovery time-out; zero while there is progress, and if the transfer
 // waits without limit.
 func (r *record) givesUp() time.Time {
 	r.mu.Lock()

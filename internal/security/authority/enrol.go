@@ -88,8 +88,8 @@ func (a *Authority) Enrol(secret string, as identity.Name, w IdentityRequest) (i
 		why = "the name was enrolled again since the token was used"
 	case !t.isFor(as):
 		why, refused = "the joiner is to have another name", errOtherName(t)
-	case w.SameRole && a.otherRole(t, keys) != "":
-		why, refused = "the name has another role", errOtherRole(t, a.otherRole(t, keys))
+	case w.SameRole && otherRole(a, t, keys) != "":
+		why, refused = "the name has another role", errOtherRole(t, otherRole(a, t, keys))
 	case checkTokenMaker(a, t, keys) != nil:
 		why = "the member that has made the token may not give the name any more"
 	}
@@ -130,7 +130,7 @@ func checkTokenMaker(a *Authority, t *token, keys Keys) error {
 
 // otherRole returns the role of a token's name if the name has valid keys, and another role than the token gives it;
 // otherwise "". The caller holds a.mu.
-func (a *Authority) otherRole(t *token, keys Keys) roles.Role {
+func otherRole(a *Authority, t *token, keys Keys) roles.Role {
 	has := a.state.names[t.name]
 	if has == nil || has.role == t.role || has.keys == keys || a.state.isRevoked(has.keys) || !a.clock().Before(has.until) {
 		return ""
