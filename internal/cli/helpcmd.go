@@ -59,11 +59,44 @@ func newWords() *cobra.Command {
   checkpoint    an offset of a file: all bytes before it are safe at the destination;
                 after a failure a transfer goes on from there
   epoch         one run of a transfer from its opening to its end or to the next failure
-  recovering    the two agents agree, after a failure, on where to go on
+  ACK           the destination's answer that data has arrived; after each checkpoint, and
+                at the end of each file
+
+States of a transfer:
+
+  queued        the queue manager has the request; its source agent has not taken it yet
+  accepted      the source agent has the request, and the transfer waits for its turn
+  negotiating   the two agents agree on the settings
+  recovering    the same after a failure: they agree on where to go on
+  running       files are sent
+  waiting       something is missing that may come: an agent, space, a free place.
+                ` + "`ferry transfer show ID`" + ` has the reason, and when it gives up
   finishing     every file is decided; sources are being deleted (settling, in JSON)
-  waiting       something is missing that may come: an agent, space, a free place
   parked        set aside for a person: ` + "`ferry transfer resume`" + ` or ` + "`cancel`" + ` decides
+  cancelling    the agents remove the files that have not arrived
+  cancelled     ended by ` + "`ferry transfer cancel`" + `; files that had arrived stay
   withdrawn     given up by its sender before any agent took it; it never runs
+  successful    every file has arrived
+  partial       some files have arrived
+  failed        no file has arrived, or the time of the wait was over
+
+States of an agent:
+
+  READY         it takes transfers; ACTIVE: it has some
+  DEGRADED      it works, and has lost something; its reason has the next step
+  STOPPING      it ends its work, because a person has stopped it
+  STOPPED       it was stopped; transfers for it wait until it is started
+  UNREACHABLE   it has not reported for a while, and no person has stopped it
+  STANDBY       a second instance, which takes over when the first one is gone
+  away          stopped or unreachable
+
+Other words:
+
+  dead letter   a request or command that its agent can never take, such as one for an
+                agent that was removed; ` + "`ferry queue dead ls`" + ` lists them. A letter is one
+                of them, with an ID of its own
+  exit          a program of an agent's settings that decides about each transfer or
+                monitor; the exit code is the result code of any program
   root          a directory; an agent may read and write beneath its roots only
   bindings      an agent in the same process as its queue manager; otherwise a client
   outbox        audit records that an agent has and coordination has not yet

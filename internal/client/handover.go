@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -96,6 +97,16 @@ func again(err error, hint string) string {
 	}
 	return hint
 }
+
+// A RefusedError is the refusal of a transfer by its source agent. Coordination lists the transfer as failed.
+type RefusedError struct {
+	ID  transfer.ID
+	Err error
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("transfer %s is refused: %v", e.ID, e.Err) }
+
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // HandoverOf returns the handover that an error reports; Receipted if the error is of another kind.
 func HandoverOf(err error) Handover {

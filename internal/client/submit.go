@@ -188,7 +188,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		if err != nil && !waits(err) {
 			s.handover = Refused
 			s.asker.tellCoordination(q, transfer.Failed, err)
-			return nil, err
+			return nil, &RefusedError{q.ID, err}
 		}
 		if ctx.Err() != nil {
 			return nil, s.unfinished(ctx, unstored)

@@ -106,6 +106,7 @@ func (d *display) status() *transfer.Progress {
 	now := d.snapshot()
 	now.put(&is)
 	d.live.put(&is)
+	is.GivesUp = d.rec.givesUp()
 	return &is
 }
 

@@ -86,6 +86,19 @@ func (r *record) overdue() bool {
 	return limit >= 0 && !r.stuck.IsZero() && r.clock.Now().Sub(r.stuck) >= limit
 }
 
+// givesUp returns the end of the recovery time-out; zero while there is progress, and if the transfer
+// waits without limit.
+func (r *record) givesUp() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := r.last.Request.RecoveryTimeout()
+	switch s := r.last.State; {
+	case limit < 0, r.stuck.IsZero(), s != transfer.Waiting && s != transfer.Negotiating:
+		return time.Time{}
+	}
+	return r.stuck.Add(limit)
+}
+
 // left returns the time until the recovery time-out is over, d at most.
 func (r *record) left(d time.Duration) time.Duration {
 	r.mu.Lock()

@@ -101,9 +101,15 @@ func TestOverdue(t *testing.T) {
 	if err := m.rec.begin(); err != nil {
 		t.Fatal(err)
 	}
+	if got, want := m.rec.givesUp(), m.clock.now.Add(limit); !got.Equal(want) {
+		t.Errorf("it gives up at %s, want %s", got, want)
+	}
 	after(limit - time.Second)
 	overdue(false, "a second before the time is over")
 	m.rec.extendDeadline(time.Minute)
+	if got, want := m.rec.givesUp(), m.clock.now.Add(time.Second+time.Minute); !got.Equal(want) {
+		t.Errorf("held up for a minute, it gives up at %s, want %s", got, want)
+	}
 	after(time.Second)
 	overdue(false, "held up for a minute")
 	after(time.Minute)
@@ -116,6 +122,9 @@ func TestOverdue(t *testing.T) {
 		t.Error(err)
 	}
 	overdue(false, "since something moves")
+	if got := m.rec.givesUp(); !got.IsZero() {
+		t.Errorf("while something moves it gives up at %s", got)
+	}
 	after(2 * limit)
 	overdue(false, "for as long as it moves")
 }

@@ -38,6 +38,7 @@ type Progress struct {
 type Queueing struct {
 	Place   int       `json:"place,omitempty"` // position in the destination's queue
 	NextTry time.Time `json:"next_try,omitzero"`
+	GivesUp time.Time `json:"gives_up,omitzero"` // the end of the recovery time-out, while there is no progress
 }
 
 // Related has facts about a transfer that coordination takes from audit records.

@@ -28,11 +28,20 @@ type step struct {
 	shown string
 }
 
-// steps are those of a document's console blocks.
+// steps are those of a document's console blocks. A block with a language and a name, as "xml nightly.xml", is a file that
+// the user writes.
 func steps(text string) (all []step) {
-	inside := false
+	inside, file := false, false
 	for n, l := range strings.Split(text, "\n") {
 		switch {
+		case file && l == "```":
+			all[len(all)-1].typed += "END"
+			file = false
+		case file:
+			all[len(all)-1].typed += l + "\n"
+		case !inside && named.MatchString(l):
+			all = append(all, step{line: n + 1, typed: "cat > " + named.FindStringSubmatch(l)[1] + " <<'END'\n"})
+			file = true
 		case strings.HasPrefix(l, "```"):
 			inside = !inside && l == "```console"
 		case !inside:
@@ -46,8 +55,12 @@ func steps(text string) (all []step) {
 }
 
 var (
+	named   = regexp.MustCompile("^```[a-z]+ ([a-z.]+)$")
 	ids     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	digests = regexp.MustCompile(`[0-9a-f]{32,}`)
+	digests = regexp.MustCompile(`[0-9a-f]{16,}`)
+	people  = regexp.MustCompile(`[a-z0-9_.-]+@[A-Za-z0-9.-]+`)
+	members = regexp.MustCompile(`ferry://[a-z0-9]+/[a-z]+/[^ ,]+`)
+	running = regexp.MustCompile(` \S+ +\S+ +(bindings|client) `) // the host and the version of an agent
 	numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 	rates   = regexp.MustCompile(` \([0-9.]+ [kMG]?i?B/s\)`) // shown for transfers that took long enough to have a rate
 	blanks  = regexp.MustCompile(` +`)
@@ -55,6 +68,7 @@ var (
 
 // shape returns a text without the parts that differ from run to run.
 func shape(s string) string {
+	s = running.ReplaceAllString(members.ReplaceAllString(people.ReplaceAllString(s, "USER@HOST"), "IDENTITY"), " HOST VERSION $1 ")
 	s = rates.ReplaceAllString(digests.ReplaceAllString(ids.ReplaceAllString(s, "ID"), "DIGEST"), "")
 	return strings.TrimSpace(blanks.ReplaceAllString(numbers.ReplaceAllString(s, "N"), " "))
 }

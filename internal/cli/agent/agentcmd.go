@@ -33,8 +33,10 @@ func newAgentLs() *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List agents", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		headings := []string{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "VERSION", "MODE", "SENDING", "WAITING", "RECEIVING"}
-		return q.List(cmd, headings, func(ctx context.Context, net *client.Client, row output.Row) error {
+		listed := false
+		err := q.List(cmd, headings, func(ctx context.Context, net *client.Client, row output.Row) error {
 			return net.Agents(ctx, func(a *wire.AgentStatus) error {
+				listed = true
 				row(a, string(a.Agent), a.Status, output.Age(a.Age), upSince(a), a.Host, a.Version, a.Mode, fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun))
 				for _, s := range a.Standbys {
 					row(nil, string(a.Agent), s.Status, output.Age(s.Age), output.Stamp(s.Started), s.Host, s.Version, "", "", "", "")
@@ -42,6 +44,10 @@ func newAgentLs() *cobra.Command {
 				return nil
 			})
 		})
+		if err == nil && !listed && !q.JSON {
+			output.None(cmd, "agent")
+		}
+		return err
 	}}
 	q.Add(c)
 	output.AddForms(c)

@@ -109,7 +109,7 @@ func nameOf(e *view.DatasetEntry) string { return output.Or(e.Dataset, e.Path.St
 
 func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error {
 	n, bad, more := 0, 0, false
-	err := output.List(cmd, asJSON, []string{"NAME", "RECFM", "LRECL", "BLKSIZE", "BYTES", "RECORDS", "TRACKS"}, func(row output.Row) error {
+	err := output.ListOf(cmd, asJSON, "file with attributes of records", []string{"NAME", "RECFM", "LRECL", "BLKSIZE", "BYTES", "RECORDS", "TRACKS"}, func(row output.Row) error {
 		return l.each(func(e *view.DatasetEntry) error {
 			if n == limit {
 				more = true

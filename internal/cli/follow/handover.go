@@ -68,8 +68,11 @@ func (h *Handover) Detach(ctx context.Context, give func(context.Context) (trans
 }
 
 // Unfinished returns the error of a handover that has ended before the queue manager's acknowledgement. Any other error
-// is returned as it is.
+// is returned as it is. With --json it prints the ID of a transfer that its agent has refused: lists have it.
 func (h *Handover) Unfinished(err error) error {
+	if refused := (*client.RefusedError)(nil); errors.As(err, &refused) && h.ID == refused.ID {
+		h.say(transfer.Failed, client.Refused)
+	}
 	var e *client.HandoverError
 	if !errors.As(err, &e) {
 		return err

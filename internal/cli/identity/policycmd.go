@@ -123,8 +123,8 @@ func newPolicyTest() *cobra.Command {
 	c := &cobra.Command{Use: "test NAME send AGENT:PATH AGENT:PATH | NAME AUTHORITY [AGENT[:PATH]]", Short: "Show the decision of the rules about a user or agent, and the rule that decides",
 		Long: `Decides as agents would, and names the rule: whether a user may send from one path
 to another, or has an authority (source, destination, delete-source, overwrite,
-operate, admin, audit, enrol, …) at an agent. Paths are absolute, as they really
-are on the agent's host. The authority answers by the rules, and an agent that is up by its
+operate, admin, audit, enrol, …) at an agent. Paths are as in ferry send: a relative one
+is beneath the first root of the agent. Links in a path are not followed. The authority answers by the rules, and an agent that is up by its
 own sandbox, too. Rules may name users and agents that do not exist yet. Notices name the
 unknown ones, agents that are away, and paths beneath no root of their agent, if
 coordination, the authority and the agent tell you.
@@ -143,7 +143,14 @@ is refused.`,
 				return err
 			}
 			defer done()
-			all, err := questions(network, args)
+			net := session.NewClient(a.Conn, q.Network, q.Timeout)
+			all, err := questions(network, args, func(agent transfer.AgentName) (roots []string, err error) {
+				at, err := net.Agent(ctx, agent)
+				if err != nil {
+					return nil, err
+				}
+				return at.Roots, nil
+			})
 			if err != nil {
 				return err
 			}
@@ -151,7 +158,7 @@ is refused.`,
 			if err != nil {
 				return err
 			}
-			lines := notices(ctx, a, session.NewClient(a.Conn, q.Network, q.Timeout), all, decisions)
+			lines := notices(ctx, a, net, all, decisions)
 			err = printDecisions(q, cmd, all, decisions)
 			for _, line := range lines {
 				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", output.Printable(line))
@@ -163,8 +170,9 @@ is refused.`,
 	return c
 }
 
-// questions are the questions of `ferry policy test`.
-func questions(network string, args []string) (all []enrol.Question, err error) {
+// questions are the questions of `ferry policy test`. rootsOf returns the roots of an agent; a relative path is beneath
+// the first one.
+func questions(network string, args []string, rootsOf func(transfer.AgentName) ([]string, error)) (all []enrol.Question, err error) {
 	who, err := namedIdentity(network, args[0])
 	if err != nil {
 		return nil, err
@@ -175,8 +183,13 @@ func questions(network string, args []string) (all []enrol.Question, err error) 
 		if err != nil {
 			return "", err
 		}
-		if right.OfPaths() && (p == "" || !path.IsAbs(p) && !strings.Contains(p, ":/")) {
-			return "", transfer.Errorf(transfer.KindUsage, "%s is about a path, and %q has no absolute one: AGENT:/PATH", right, at)
+		switch {
+		case right.OfPaths() && p == "":
+			return "", transfer.Errorf(transfer.KindUsage, "%s is about a path, and %q has none", right, at).WithHint("give AGENT:PATH")
+		case right.OfPaths() && !path.IsAbs(p) && !strings.Contains(p, ":/"):
+			if p, err = beneathRoot(agent, p, rootsOf); err != nil {
+				return "", err
+			}
 		}
 		if p != "" {
 			p = path.Clean(p)
@@ -206,6 +219,19 @@ func questions(network string, args []string) (all []enrol.Question, err error) 
 		all = append(all, enrol.Question{Principal: peer.Token(), Right: transfer.AuthPeer, Agent: to})
 	}
 	return all, err
+}
+
+// beneathRoot returns a relative path beneath the first root of an agent.
+func beneathRoot(agent transfer.AgentName, p string, rootsOf func(transfer.AgentName) ([]string, error)) (string, error) {
+	roots, err := rootsOf(agent)
+	if err == nil && len(roots) == 0 {
+		err = transfer.Errorf(transfer.KindNotFound, "coordination does not tell the roots of agent %s", agent)
+	}
+	if err != nil {
+		return "", transfer.Errorf(transfer.KindUsage, "the relative path %s is beneath a root that is not known: %w", transfer.Path(p), err).
+			WithHint("give the absolute path: " + string(agent) + ":/PATH")
+	}
+	return path.Join(disk.ParseRoot(roots[0]).Dir, p), nil
 }
 
 // notices describe the parts of questions that rules do not know: users and agents that do not exist, and paths beneath no

@@ -198,9 +198,10 @@ func newTokenLs() *cobra.Command {
 				return err
 			}
 			defer done()
-			return output.List(cmd, q.JSON, []string{"TOKEN", "FOR", "ROLE", "UNTIL"}, func(row output.Row) error {
+			return output.ListOf(cmd, q.JSON, "token that may still be used", []string{"TOKEN", "FOR", "ROLE", "UNTIL"}, func(row output.Row) error {
 				all, err := a.Tokens(ctx)
 				for _, t := range all {
+					t.Role = roles.Role(authority.RoleWord(t.Role))
 					row(t, t.Hash[:12], t.Name, string(t.Role), output.Stamp(t.Until))
 				}
 				return err
@@ -216,12 +217,15 @@ func newTokenRm() *cobra.Command {
 	c := &cobra.Command{Use: "rm TOKEN", SuggestFor: []string{"remove", "delete"}, Short: "Revoke a token, by its ID in `ferry token ls` or by the name that it is for",
 		Args: usage.OneArg("the token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, a, _, done, err := q.AskAuthority(cmd)
+			ctx, a, network, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
 			defer done()
 			n, err := a.DropToken(ctx, args[0])
+			if name, nerr := namedIdentity(network, args[0]); err == nil && n == 0 && nerr == nil {
+				n, err = a.DropToken(ctx, name.String())
+			}
 			if err != nil {
 				return err
 			}
@@ -241,24 +245,39 @@ func newTokenRm() *cobra.Command {
 
 // NewLogin makes the command `ferry login`.
 func NewLogin() *cobra.Command {
-	var join string
+	var join, as string
+	var force bool
 	c := &cobra.Command{Use: "login --join FILE", Short: "Join a network as this user, with a token",
 		Long: `Joins a network with a token of ` + "`ferry token create --user`" + `. The identity is kept in the state
 directory of this user (ferry config paths shows it), and is his for every queue
-manager of that network.`,
-		Args: usage.NoArgs,
+manager of that network.
+
+An identity that the user has in that network stays where the token is for another name, or
+gives the name another role; the token is then not used up. --force replaces the identity: it
+is put aside as DIRECTORY.old. --identity keeps a second one in a directory of its own, which
+other commands take by --identity, too.`,
+		Example: "  ferry login --join ann.token\n  ferry login --join bob.token --identity ~/ferry-bob",
+		Args:    usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t, err := session.ReadToken(cmd, join)
 			if err != nil {
 				return err
 			}
+			ctx, stop := session.UntilSignal(cmd.Context())
+			defer stop()
+			if as != "" {
+				i, err := member.Login(ctx, t, as, force)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "logged in as %s until %s; give commands --identity %s\n", i.Name(), output.Stamp(i.Until()), as)
+				return nil
+			}
 			store, err := member.Identities()
 			if err != nil {
 				return err
 			}
-			ctx, stop := session.UntilSignal(cmd.Context())
-			defer stop()
-			i, err := login(ctx, store, t)
+			i, err := login(ctx, store, t, force)
 			if err != nil {
 				return err
 			}
@@ -266,16 +285,18 @@ manager of that network.`,
 			return nil
 		}}
 	session.AddJoin(c, &join)
+	c.Flags().StringVar(&as, "identity", "", "directory for the identity (default: this user's in that network)")
+	c.Flags().BoolVar(&force, "force", false, "replace an identity of another name, and change the role of the name")
 	return c
 }
 
 // login joins a network as a user.
-func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identity.Identity, error) {
+func login(ctx context.Context, store *identities.Store, t enrol.Token, force bool) (*identity.Identity, error) {
 	dir, err := store.Dir(t.Network)
 	if err != nil {
 		return nil, err
 	}
-	i, err := member.JoinIn(ctx, t, dir.Path(), identity.Name{Role: identity.User})
+	i, err := member.Login(ctx, t, dir.Path(), force)
 	if err != nil {
 		return nil, err
 	}
@@ -308,6 +329,7 @@ func newIdentityLs() *cobra.Command {
 			return output.List(cmd, q.JSON, []string{"IDENTITY", "ROLE", "ISSUED", "UNTIL", "STATE"}, func(row output.Row) error {
 				all, err := a.Identities(ctx)
 				for _, i := range all {
+					i.Role = roles.Role(authority.RoleWord(i.Role))
 					row(i, i.Name.String(), string(i.Role), output.Stamp(i.At), output.Stamp(i.Until), IdentityState(&i))
 				}
 				return err
@@ -360,7 +382,7 @@ func newIdentityShow() *cobra.Command {
 					}
 				}
 			}
-			return output.List(cmd, asJSON, []string{"IDENTITY", "UNTIL", "RENEWED FROM", "DIRECTORY"}, func(row output.Row) error {
+			return output.ListOf(cmd, asJSON, "identity of this user", []string{"IDENTITY", "UNTIL", "RENEWED FROM", "DIRECTORY"}, func(row output.Row) error {
 				for _, i := range all {
 					row(view.IdentityOf(i), i.Name().String(), output.Stamp(i.Until()), output.Stamp(i.Due()), i.Path())
 				}

@@ -313,7 +313,7 @@ func newMonitorHistory() *cobra.Command {
 
 // history prints the last triggers of a monitor, as many as ask has for its Limit.
 func history(q *session.KeptQuery, k *session.Kept, at client.AtAgent, ask monitor.HistoryAsked) error {
-	return output.List(k.Cmd, q.JSON, []string{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}, func(row output.Row) error {
+	return output.ListOf(k.Cmd, q.JSON, "transfer that monitor "+strings.ToUpper(ask.Name)+" has submitted", []string{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}, func(row output.Row) error {
 		for more := true; more && ask.Limit > 0; {
 			h, err := client.Ask[monitor.History](k.Ctx, at, monitor.AskHistory, ask)
 			if err != nil {

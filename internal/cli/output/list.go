@@ -2,6 +2,7 @@ package output
 
 import (
 	"encoding/csv"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,8 +32,30 @@ func AsCSV(cmd *cobra.Command) bool { return chosen(cmd, "csv") }
 // Full reports whether a list is to have the columns that only --csv and --wide show.
 func Full(cmd *cobra.Command) bool { return AsCSV(cmd) || chosen(cmd, "wide") }
 
+// None prints that a list has no line, without an object of that noun.
+func None(cmd *cobra.Command, noun string) {
+	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: there is no %s\n", Printable(noun))
+}
+
+// ListOf prints a list as List does. For a list without a line it prints that there is no object of that noun, except
+// with --json.
+func ListOf(cmd *cobra.Command, asJSON bool, noun string, headings []string, each func(row Row) error) error {
+	listed := false
+	err := List(cmd, asJSON, headings, func(row Row) error {
+		return each(func(object any, cells ...string) {
+			listed = true
+			row(object, cells...)
+		})
+	})
+	if err == nil && !listed && !asJSON {
+		None(cmd, noun)
+	}
+	return err
+}
+
 // List prints a list: a table below the headings, with --csv its values, or with --json one object a line. each calls
-// row for each object, in order. If each fails, List prints no table. Lines of JSON are printed at once.
+// row for each object, in order. If each fails, List prints no table. Lines of JSON are printed at once. The caller
+// tells the user that a list has no line; ListOf does so.
 func List(cmd *cobra.Command, asJSON bool, headings []string, each func(row Row) error) error {
 	if asJSON && AsCSV(cmd) {
 		return transfer.Errorf(transfer.KindUsage, "--json and --csv exclude each other")

@@ -69,7 +69,7 @@ func newChannelLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.List(cmd, q.JSON, []string{"CHANNEL", "STATE", "DIRECTION", "ROUND TRIP", "IN", "OUT", "WAITING", "REASON"}, func(row output.Row) error {
+			return output.ListOf(cmd, q.JSON, "channel of this queue manager", []string{"CHANNEL", "STATE", "DIRECTION", "ROUND TRIP", "IN", "OUT", "WAITING", "REASON"}, func(row output.Row) error {
 				for _, s := range ans.Channels {
 					row(s, s.Name, s.State, s.Direction, tripText(s.RTT), transfer.FormatBytes(s.In), transfer.FormatBytes(s.Out), fmt.Sprint(s.Waiting), output.Printable(s.Reason))
 				}

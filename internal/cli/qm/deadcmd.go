@@ -45,7 +45,7 @@ func newDeadLs() *cobra.Command {
 			return err
 		}
 		defer done()
-		return output.List(cmd, q.JSON, []string{"LETTER", "KIND", "AGENT", "FROM", "KEPT", "TRANSFER", "REASON"}, func(row output.Row) error {
+		return output.ListOf(cmd, q.JSON, session.Seen("dead letter", net.Conn.Identity() != nil), []string{"LETTER", "KIND", "AGENT", "FROM", "KEPT", "TRANSFER", "REASON"}, func(row output.Row) error {
 			return client.EachDeadLetter(ctx, net, name, func(d *wire.DeadLetter) {
 				row(view.DeadLetterOf(view.TypeDeadLetter, d), d.ID, d.Kind, output.Printable(d.Agent), output.Printable(d.From), output.Stamp(d.Kept), aboutOf(d), output.Printable(d.Reason))
 			})

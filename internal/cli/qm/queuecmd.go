@@ -86,7 +86,7 @@ func newQueueLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return output.List(cmd, q.JSON, []string{"QUEUE", "MESSAGES", "BYTES", "LIMIT", "REPLICAS"}, func(row output.Row) error {
+		return output.ListOf(cmd, q.JSON, "application queue", []string{"QUEUE", "MESSAGES", "BYTES", "LIMIT", "REPLICAS"}, func(row output.Row) error {
 			for n := range ans.Queues {
 				v := &ans.Queues[n]
 				row(view.QueueOf(view.TypeQueue, v), string(v.Queue), fmt.Sprint(v.Messages), transfer.FormatBytes(int64(v.Bytes)), transfer.FormatBytes(v.MaxBytes), fmt.Sprint(v.Replicas))

@@ -109,7 +109,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 				if ans.Degraded != "" {
 					text += "; " + output.Printable(ans.Degraded)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, output.Plural(int64(len(ans.Agents)), "agent"), text)
+				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s in its process%s\n", conn.Facts().ServerName, output.Plural(int64(len(ans.Agents)), "agent"), text)
 				missingAgents(ctx, cmd, conn, network, ans.Agents)
 				return nil
 			}

@@ -67,7 +67,7 @@ func TestReadyWaitsForCoordination(t *testing.T) {
 		t.Errorf("before coordination has started: %v %s", err, out)
 	}
 	desk.Begin()
-	if out, err := runReady(t.Context(), server, time.Minute); err != nil || !strings.Contains(out, "ready, 0 agents") {
+	if out, err := runReady(t.Context(), server, time.Minute); err != nil || !strings.Contains(out, "ready, 0 agents in its process") {
 		t.Errorf("afterwards: %v %s", err, out)
 	}
 }
@@ -83,7 +83,7 @@ func TestReadySaysThatCoordinationIsDegraded(t *testing.T) {
 	desk.Begin()
 	desk.Tell(errors.New("records: record 17 is another one"))
 	out, err := runReady(t.Context(), server, time.Minute)
-	if err != nil || !strings.Contains(out, "ready, 0 agents; coordination is degraded: records: record 17 is another one") {
+	if err != nil || !strings.Contains(out, "ready, 0 agents in its process; coordination is degraded: records: record 17 is another one") {
 		t.Errorf("%v %s", err, out)
 	}
 	refused = errors.New("this user is no administrator")

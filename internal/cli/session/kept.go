@@ -122,13 +122,17 @@ func AwayText(at client.AtAgent) string {
 	return at.Away.String()
 }
 
+// Seen returns a noun for a list that may hide objects of others.
+func Seen(noun string, hides bool) string {
+	if hides {
+		noun += " that you may see"
+	}
+	return noun
+}
+
 // None prints that a list has no line. A list that may hide objects of others says so.
 func None(cmd *cobra.Command, noun string, hides bool) {
-	text := "there is no " + noun
-	if hides {
-		text += " that you may see"
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", text)
+	output.None(cmd, Seen(noun, hides))
 }
 
 // A Kept is a connection for questions to agents.

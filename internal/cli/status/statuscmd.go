@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,9 +37,10 @@ type section struct {
 	columns []string
 	rows    [][]string
 	objects []any
-	more    int    // lines that are left out
-	list    string // the command that lists them
-	trouble bool   // it needs a person
+	more    int                        // lines that are left out
+	list    string                     // the command that lists them
+	trouble bool                       // it needs a person
+	awaited map[transfer.AgentName]int // of the waiting transfers: their number for each agent that they need
 }
 
 func (s *section) add(object any, cells ...string) {
@@ -48,6 +50,14 @@ func (s *section) add(object any, cells ...string) {
 		return
 	}
 	s.rows = append(s.rows, cells)
+}
+
+// await counts a transfer that needs an agent.
+func (s *section) await(agent transfer.AgentName) {
+	if s.awaited == nil {
+		s.awaited = map[transfer.AgentName]int{}
+	}
+	s.awaited[agent]++
 }
 
 // unknown adds a line about objects that could not be asked for. It says nothing of them, so a person must look.
@@ -69,7 +79,7 @@ degraded, and the monitors with a problem.
 Result codes: 0 nothing needs a person, 1 something does: a failed or parked transfer, one that
 waits for space, an agent that is unreachable or degraded, a queue manager that is away or
 degraded, a problem of a monitor, a question that was not answered. An agent that was
-stopped is no trouble. Where the command itself fails, the code is that of the failure; for an
+stopped is no trouble unless transfers wait for it. Where the command itself fails, the code is that of the failure; for an
 internal error or an unsupported version it is 70.`,
 		Example: "  ferry status\n  ferry status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -115,7 +125,7 @@ func sections(ctx context.Context, net *client.Client, timeout time.Duration, no
 	if end.Complete.After(filter.Since) {
 		failed.heading += fmt.Sprintf(", complete since %s", output.Stamp(end.Complete))
 	}
-	agents, err := agentsOf(ctx, net)
+	agents, err := agentsOf(ctx, net, waiting.awaited)
 	if err != nil {
 		return nil, false, err
 	}
@@ -155,6 +165,12 @@ func place(p *transfer.Progress, failed, parked, waiting, running *section) {
 		if p.Reason != nil && p.Reason.Kind == transfer.KindNoSpace {
 			waiting.trouble = true
 		}
+		needs := p.Destination
+		if p.State == transfer.Queued {
+			needs = p.Source
+			reason = output.Or(reason, fmt.Sprintf("agent %s has not taken it yet", needs))
+		}
+		waiting.await(needs)
 		waiting.add(line, id, from, to, bytes, output.Stamp(submitted), p.Job, output.Or(reason, "it waits for its turn"))
 	default:
 		if !p.State.Final() {
@@ -163,8 +179,9 @@ func place(p *transfer.Progress, failed, parked, waiting, running *section) {
 	}
 }
 
-// agentsOf returns the section of the agents that are away or degraded.
-func agentsOf(ctx context.Context, net *client.Client) (*section, error) {
+// agentsOf returns the section of the agents that are away or degraded. awaited is the number of transfers that wait for
+// each agent: one that was stopped needs a person if there are any.
+func agentsOf(ctx context.Context, net *client.Client, awaited map[transfer.AgentName]int) (*section, error) {
 	s := &section{heading: "agents away or degraded", columns: []string{"AGENT", "STATE", "HEARD", "HOST", "REASON"}, list: "ferry agent ls"}
 	err := net.Agents(ctx, func(a *wire.AgentStatus) error {
 		reason := a.Reason
@@ -173,8 +190,12 @@ func agentsOf(ctx context.Context, net *client.Client) (*section, error) {
 			s.trouble = true
 		case wire.AgentStopped:
 			reason = output.Or(reason, "it was stopped")
+			s.trouble = s.trouble || awaited[a.Agent] > 0
 		default:
 			return nil
+		}
+		if n := awaited[a.Agent]; n > 0 && a.Status != wire.AgentDegraded {
+			reason = strings.TrimPrefix(reason+"; waiting for it: "+output.Plural(int64(n), "transfer"), "; ")
 		}
 		s.add(a, string(a.Agent), a.Status, output.Age(a.Age), a.Host, reason)
 		return nil

@@ -183,12 +183,12 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 	}
 
 	rows = append(rows, [][]string{
-		{"originator", output.Printable(p.Originator)}, {"signed", signedText(&r, identities)}, {"job", output.Printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
+		{"originator", output.Printable(p.Originator)}, {"signed", output.Or(signedText(&r, identities), "-")}, {"job", output.Printable(output.Or(p.Job, "-"))}, {"priority", fmt.Sprint(p.Priority)},
 		{"submitted", output.Stamp(p.Submitted)}, {"started", output.Stamp(p.Started)}, {"ended", output.Stamp(p.Ended)},
 		{"files", fmt.Sprintf("%d arrived, %d failed, %d skipped, %d directories made", p.Files, p.FilesFailed, p.FilesSkipped, p.Dirs)},
-		{"bytes", bytesText(p)}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
-		{"compression, on the wire", output.Or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
-		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", output.SettingsText(p.Settings)}, {"run-ahead", aheadText(p)},
+		{"bytes", bytesText(p)}, {"lane", output.Or(strings.TrimSpace(p.Lane+" "+paren(p.LaneReason)), "-")},
+		{"compression, on the wire", wireText(p)},
+		{"checksum, durability", known(p.Checksum, p.Durability)}, {"chunk, window, frame, checkpoint", output.SettingsText(p.Settings)}, {"run-ahead", aheadText(p)},
 		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
 	}...)
 	if left := follow.Left(p); left != "" {
@@ -206,6 +206,10 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		rows = append(rows, []string{"next try", output.Stamp(p.NextTry)})
 	}
 
+	if !p.GivesUp.IsZero() {
+		rows = append(rows, []string{"gives up at", output.Stamp(p.GivesUp)})
+	}
+
 	out := cmd.OutOrStdout()
 	output.Table(out, rows)
 	if len(r.Items) > 0 {
@@ -216,6 +220,21 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 	for _, f := range p.Failures {
 		fmt.Fprintf(out, "failed  %s\n", output.Failure(&f))
 	}
+}
+
+// known joins the facts that are known; "-": none is.
+func known(facts ...string) string {
+	facts = slices.DeleteFunc(facts, func(s string) bool { return s == "" })
+	return output.Or(strings.Join(facts, ", "), "-")
+}
+
+// wireText describes the compression, and the bytes of chunk messages. Both are unknown before a transfer has sent any.
+func wireText(p *transfer.Progress) string {
+	sent := ""
+	if p.Compress != "" || p.BytesWire > 0 {
+		sent = transfer.FormatBytes(p.BytesWire)
+	}
+	return known(p.Compress, sent)
 }
 
 // bytesText describes the bytes of a transfer; with the part of all of them while it has not ended.

@@ -3,6 +3,7 @@ package usage
 import (
 	"github.com/spf13/cobra"
 
+	"ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
 
@@ -33,8 +34,8 @@ func IDs(noun string) cobra.PositionalArgs {
 		if len(args) == 0 {
 			return OneID(noun)(cmd, args)
 		}
-		for _, a := range args {
-			if err := transfer.CheckIDSuffix(a); err != nil {
+		for n := range args {
+			if err := readID(&args[n]); err != nil {
 				return err
 			}
 		}
@@ -48,6 +49,20 @@ func OneID(noun string) cobra.PositionalArgs {
 		if err := OneArg("a "+noun+" ID or its last six or more characters")(cmd, args); err != nil {
 			return err
 		}
-		return transfer.CheckIDSuffix(args[0])
+		return readID(&args[0])
 	}
+}
+
+// readID checks an ID or the end of one. An ID in the 48 digits of MQ MFT's programs becomes one in Ferry's form, for
+// the command that gets the arguments.
+func readID(arg *string) error {
+	if len(*arg) != 48 {
+		return transfer.CheckIDSuffix(*arg)
+	}
+	id, err := xml.ParseID(*arg)
+	if err != nil {
+		return err
+	}
+	*arg = id.String()
+	return nil
 }

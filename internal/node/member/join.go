@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"ferry/internal/security/enrol"
@@ -57,10 +60,48 @@ func holds(i *identity.Identity, path string, role identity.Role, name string) e
 		WithHint("choose another state directory with --dir")
 }
 
+// Login joins a network as a user with a token, and keeps the identity at path. Unless force is set, it refuses a token
+// that is for another user than the valid identity at path, or that would change the user's role. Such a token stays good.
+func Login(ctx context.Context, t enrol.Token, path string, force bool) (*identity.Identity, error) {
+	was, err := Stored(path)
+	switch all, _ := os.ReadDir(path); {
+	case err != nil && len(all) > 0 && !hasIdentity(all): // it would be put aside
+		return nil, transfer.Errorf(transfer.KindUsage, "the directory %s has other files than those of an identity", path).
+			WithHint("give a directory that does not exist")
+	case force:
+		return joinIn(ctx, t, path, identity.Name{Role: identity.User}, false)
+	case err != nil || !time.Now().Before(was.Until()):
+		return joinIn(ctx, t, path, identity.Name{Role: identity.User}, true)
+	case was.Name().Network != t.Network:
+		return nil, transfer.Errorf(transfer.KindConflict, "the identity in %s is %s, and the token is of the network %s", path, was.Name(), t.Network).
+			WithHint("give another directory, or --force to replace the identity")
+	case was.Name().Role != identity.User:
+		return nil, transfer.Errorf(transfer.KindConflict, "the identity in %s is %s, and not that of a user", path, was.Name()).
+			WithHint("give another directory, or --force to replace the identity")
+	}
+	i, err := joinIn(ctx, t, path, identity.Name{Role: identity.User, Name: was.Name().Name}, true)
+	var e *transfer.Error
+	if errors.As(err, &e) && e.Kind == transfer.KindUsage {
+		err = transfer.Errorf(e.Kind, "this user is %s already: %s", was.Name(), e.Text).
+			WithHint("give --identity DIR to keep both identities, or --force to replace the one in " + path)
+	}
+	return i, err
+}
+
+// hasIdentity reports whether a directory with these entries has an identity, which may be damaged.
+func hasIdentity(all []fs.DirEntry) bool {
+	return slices.ContainsFunc(all, func(e fs.DirEntry) bool { return e.Name() == "key.pem" || e.Name() == fileToken })
+}
+
 // JoinIn joins a network as a name with a token, and keeps the identity at path. The identity has new keys, because old
 // ones may be revoked or belong to another holder. An identity that was at path is put aside after that. A second call
 // with the same token resumes the first one, or returns its identity.
 func JoinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (*identity.Identity, error) {
+	return joinIn(ctx, t, path, as, false)
+}
+
+// joinIn is JoinIn. With sameRole the authority refuses a token that would change the role of a name with a valid identity.
+func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name, sameRole bool) (*identity.Identity, error) {
 	sum := sha256.Sum256([]byte(t.Secret))
 	mark := hex.EncodeToString(sum[:])
 	marked := func(path string) bool {
@@ -88,7 +129,7 @@ func JoinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the identity cannot be kept: %w", err)
 	}
-	if _, err := enrol.Join(ctx, t, as, dir); err != nil {
+	if _, err := enrol.Join(ctx, t, as, dir, sameRole); err != nil {
 		return nil, err
 	}
 	if _, err := os.Lstat(path); err == nil {

@@ -80,7 +80,7 @@ func openLocalAuthority(ctx context.Context, dir string, log *slog.Logger) (*loc
 		return nil, err
 	}
 	if authority.Founded(a) {
-		log.Warn("founded a new network, which has no agents and no users yet; keep a backup of its directory", "network", a.Network(), "dir", filepath.Join(dir, authorityDir))
+		log.Warn("founded a new network, because the directory had none; keep a backup of it", "network", a.Network(), "dir", filepath.Join(dir, authorityDir))
 	}
 	h := &localAuthority{Authority: a, log: log, dir: dir, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	h.ctx, h.end = context.WithCancel(ctx)

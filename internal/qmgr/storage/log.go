@@ -113,9 +113,20 @@ func (l *Log) Warnf(format string, v ...any) {
 		}
 		l.mu.Unlock()
 	}
-	if !l.ofRoutes(format, v) {
-		l.put(slog.LevelWarn, format, v)
+	level := slog.LevelWarn
+	if rebuilt(line) {
+		level = slog.LevelDebug
 	}
+	if !l.ofRoutes(format, v) {
+		l.put(level, format, v)
+	}
+}
+
+// rebuilt reports whether a line says that the index of a stream is older than its messages, as after a kill. The server
+// builds the index anew from the messages, and there is nothing to do.
+func rebuilt(line string) bool {
+	return strings.HasPrefix(line, storeLine) &&
+		(strings.Contains(line, "] Stream state outdated, ") || strings.HasSuffix(line, "] Recovering stream state from index errored: prior state file"))
 }
 
 func (l *Log) Fatalf(format string, v ...any) {

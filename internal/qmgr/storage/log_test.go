@@ -40,3 +40,18 @@ func TestWhatClientsCauseIsLimited(t *testing.T) {
 		}
 	}
 }
+
+// An index that is built anew after a kill is no warning: an operator cannot act on it. Other lines about files are.
+func TestARebuiltIndexIsNoWarning(t *testing.T) {
+	var out bytes.Buffer
+	l := NewLog(slog.New(slog.NewTextHandler(&out, nil)))
+	l.Warnf("Filestore [%s] Stream state outdated, last block has additional entries, will rebuild", "FERRY_OWNER")
+	l.Warnf("Filestore [%s] Recovering stream state from index errored: %v", "FERRY_OWNER", "prior state file")
+	if out.Len() > 0 {
+		t.Errorf("the log has %q", out.String())
+	}
+	l.Warnf("Filestore [%s] Recovering stream state from index errored: %v", "FERRY_OWNER", "corrupt state file")
+	if !strings.Contains(out.String(), "corrupt state file") {
+		t.Errorf("the log has %q", out.String())
+	}
+}

@@ -196,8 +196,8 @@ func TestWishes(t *testing.T) {
 	good := newJoiner(t).wish
 	forged := slices.Clone(good.CSR)
 	forged[len(forged)-1] ^= 1
-	for what, w := range map[string]IdentityRequest{"nothing": {}, "no CSR": {Nkey: good.Nkey}, "a forged CSR": {forged, good.Nkey}, "no nkey": {CSR: good.CSR},
-		"an nkey that is none": {good.CSR, "UAAA"}, "a CSR and more": {append(slices.Clone(good.CSR), 0), good.Nkey}} {
+	for what, w := range map[string]IdentityRequest{"nothing": {}, "no CSR": {Nkey: good.Nkey}, "a forged CSR": {CSR: forged, Nkey: good.Nkey}, "no nkey": {CSR: good.CSR},
+		"an nkey that is none": {CSR: good.CSR, Nkey: "UAAA"}, "a CSR and more": {CSR: append(slices.Clone(good.CSR), 0), Nkey: good.Nkey}} {
 		if _, err := s.Enrol(secret, identity.Name{Role: identity.Agent}, w); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -512,7 +512,7 @@ func TestAKeyHasOneHash(t *testing.T) {
 		must(t, err)
 		csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k)
 		must(t, err)
-		if _, _, err := (IdentityRequest{csr, w.Nkey}).read(); transfer.KindOf(err) != transfer.KindMalformed {
+		if _, _, err := (IdentityRequest{CSR: csr, Nkey: w.Nkey}).read(); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -538,9 +538,9 @@ func TestWhatIsTakenStaysTaken(t *testing.T) {
 	alpha, mallory := newJoiner(t), newJoiner(t)
 	_, err := s.Enrol(token(s.name(identity.Agent, "ALPHA"), roles.Agent), s.name(identity.Agent, "ALPHA"), alpha.wish)
 	must(t, err)
-	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, IdentityRequest{mallory.wish.CSR, alpha.wish.Nkey})
+	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, IdentityRequest{CSR: mallory.wish.CSR, Nkey: alpha.wish.Nkey})
 	denied("another's keys", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, alpha.wish)
-	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), identity.Agent, IdentityRequest{alpha.wish.CSR, mallory.wish.Nkey})
+	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), identity.Agent, IdentityRequest{CSR: alpha.wish.CSR, Nkey: mallory.wish.Nkey})
 
 	alice := newJoiner(t)
 	name := s.name(identity.User, "alice")

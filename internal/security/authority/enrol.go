@@ -88,6 +88,8 @@ func (a *Authority) Enrol(secret string, as identity.Name, w IdentityRequest) (i
 		why = "the name was enrolled again since the token was used"
 	case !t.isFor(as):
 		why, refused = "the joiner is to have another name", errOtherName(t)
+	case w.SameRole && otherRole(a, t, keys) != "":
+		why, refused = "the name has another role", errOtherRole(t, otherRole(a, t, keys))
 	case checkTokenMaker(a, t, keys) != nil:
 		why = "the member that has made the token may not give the name any more"
 	}
@@ -126,6 +128,16 @@ func checkTokenMaker(a *Authority, t *token, keys Keys) error {
 	return mayGive(a, by, name, t.role, keys)
 }
 
+// otherRole returns the role of a token's name if the name has valid keys, and another role than the token gives it;
+// otherwise "". The caller holds a.mu.
+func otherRole(a *Authority, t *token, keys Keys) roles.Role {
+	has := a.state.names[t.name]
+	if has == nil || has.role == t.role || has.keys == keys || a.state.isRevoked(has.keys) || !a.clock().Before(has.until) {
+		return ""
+	}
+	return has.role
+}
+
 // isFor reports whether a token is for a name. An empty as.Name stands for any name of as.Role.
 func (t *token) isFor(as identity.Name) bool {
 	name, err := identity.Parse(t.name)
@@ -160,6 +172,12 @@ var errNoToken = transfer.Errorf(transfer.KindDenied, "the token is not good: it
 func errOtherName(t *token) *transfer.Error {
 	return transfer.Errorf(transfer.KindUsage, "the token is for %s, and for no other name; it was not used up", t.name).
 		WithHint("use it for that name, or ask for another one: `ferry token create`")
+}
+
+// errOtherRole refuses a token that gives its name another role than the name has.
+func errOtherRole(t *token, has roles.Role) *transfer.Error {
+	return transfer.Errorf(transfer.KindUsage, "the token gives %s the role %s, and that user has the role %s; the token was not used up", t.name, RoleWord(t.role), RoleWord(has)).
+		WithHint("have one made with `ferry token create --role " + RoleWord(has) + "`, or give --force")
 }
 
 // Renew renews the identity of a name, for the same keys. The caller's connection vouches for the name.

@@ -84,7 +84,7 @@ func checkMayEnrol(a *Authority, by, name identity.Name, role roles.Role) error 
 	}
 	gets := policy.Principal{Kind: string(name.Role), Name: name.Name}
 	if name.Role == identity.User {
-		gets.Role = roleOf(role)
+		gets.Role = RoleWord(role)
 	}
 	for _, right := range restrictedRights {
 		if rules.Ever(gets, right) && !has(right, "") {

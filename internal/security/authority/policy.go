@@ -123,7 +123,7 @@ func listable(a *Authority, name identity.Name, act *Act) error {
 	} else if listed {
 		return nil
 	}
-	all[name.Name] = roleOf(act.Role)
+	all[name.Name] = RoleWord(act.Role)
 	if data, err := json.Marshal([]any{all, keys}); err != nil || len(data) > most {
 		return cmp.Or(err, error(transfer.Errorf(transfer.KindTooLarge, "%d users are enrolled, as many as the network's rules can list", len(all)-1)))
 	}
@@ -144,7 +144,7 @@ func (a *Authority) users(at time.Time) map[string]string {
 		case revoked && at.Before(until.Add(revokedUsersListed)):
 			all[name.Name] = policy.RoleRevoked
 		case !revoked:
-			all[name.Name] = roleOf(has.role)
+			all[name.Name] = RoleWord(has.role)
 		}
 	}
 	return all

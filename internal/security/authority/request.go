@@ -19,6 +19,9 @@ import (
 type IdentityRequest struct {
 	CSR  []byte `json:"csr"` // DER, PKCS #10
 	Nkey string `json:"nkey"`
+
+	// SameRole refuses a token that would give a name with a valid identity another role than it has.
+	SameRole bool `json:"same_role,omitempty"`
 }
 
 // NewIdentityRequest returns the request for an identity in a directory, with its keys. It makes the keys if there are none.

@@ -13,14 +13,14 @@ func (a *Authority) principal(n identity.Name) policy.Principal {
 	if n.Role == identity.User {
 		p.Role = policy.RoleRevoked
 		if has := a.state.names[n.String()]; has != nil && !a.state.isRevoked(has.keys) {
-			p.Role = roleOf(has.role)
+			p.Role = RoleWord(has.role)
 		}
 	}
 	return p
 }
 
-// roleOf returns the name of a user's role in rules.
-func roleOf(r roles.Role) string {
+// RoleWord returns the name of a role in rules and in `ferry token create`.
+func RoleWord(r roles.Role) string {
 	if r == roles.User {
 		return policy.RoleSender
 	}

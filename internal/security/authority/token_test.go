@@ -72,3 +72,33 @@ func TestATokenWithAnotherNameStaysGood(t *testing.T) {
 		}
 	}
 }
+
+// A joiner may ask that its token change no role: a token that would is refused and stays good, until the name's identity is
+// revoked.
+func TestATokenForAnotherRoleStaysGood(t *testing.T) {
+	s := newStage(t)
+	alice := s.name(identity.User, "alice")
+	s.enrolled(alice, roles.Admin)
+	secret, err := s.NewToken(alice, roles.User, time.Hour, "")
+	must(t, err)
+	careful := newJoiner(t).wish
+	careful.SameRole = true
+	g, err := s.Enrol(secret, alice, careful)
+	if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "the role sender") || !strings.Contains(err.Error(), "the role admin") || g.JWTs.User != "" {
+		t.Errorf("a token that makes an admin a sender: %+v, %v", g, err)
+	}
+	if s.Role(alice) != roles.Admin || len(s.Tokens()) != 1 {
+		t.Errorf("alice is %s, and %d tokens are open", s.Role(alice), len(s.Tokens()))
+	}
+	same, err := s.NewToken(alice, roles.Admin, time.Hour, "")
+	must(t, err)
+	again := newJoiner(t).wish
+	again.SameRole = true
+	if _, err := s.Enrol(same, alice, again); err != nil {
+		t.Errorf("a token for the same role: %v", err)
+	}
+	must(t, s.Revoke(alice, ""))
+	if _, err := s.Enrol(secret, alice, careful); err != nil {
+		t.Errorf("a token for a revoked name: %v", err)
+	}
+}

@@ -133,7 +133,7 @@ func TestJoin(t *testing.T) {
 	token.Addresses = []string{dead.Addr().String(), s.address}
 	dir := directory(t)
 	for range 2 {
-		i, err := Join(t.Context(), token, agent, dir)
+		i, err := Join(t.Context(), token, agent, dir, false)
 		must(t, err)
 		if i.Name() != (identity.Name{Network: s.Network(), Role: identity.Agent, Name: "ALPHA"}) {
 			t.Errorf("it is %s", i.Name())
@@ -143,16 +143,16 @@ func TestJoin(t *testing.T) {
 			t.Errorf("read again: %v", err)
 		}
 	}
-	if _, err := Join(t.Context(), token, agent, directory(t)); transfer.KindOf(err) != transfer.KindDenied || strings.Contains(err.Error(), token.Secret) {
+	if _, err := Join(t.Context(), token, agent, directory(t), false); transfer.KindOf(err) != transfer.KindDenied || strings.Contains(err.Error(), token.Secret) {
 		t.Errorf("other keys: %v", err)
 	}
 	unknown := token
 	unknown.Secret = base64.RawURLEncoding.EncodeToString(make([]byte, 32))
-	if _, err := Join(t.Context(), unknown, agent, directory(t)); transfer.KindOf(err) != transfer.KindDenied {
+	if _, err := Join(t.Context(), unknown, agent, directory(t), false); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("an unknown secret: %v", err)
 	}
 	token.Addresses = token.Addresses[:1]
-	if _, err := Join(t.Context(), token, agent, dir); transfer.KindOf(err) != transfer.KindUnreachable {
+	if _, err := Join(t.Context(), token, agent, dir, false); transfer.KindOf(err) != transfer.KindUnreachable {
 		t.Errorf("no listener: %v", err)
 	}
 	if strings.Contains(s.log.String(), token.Secret) || !strings.Contains(s.log.String(), "enrolment refused") {
@@ -169,7 +169,7 @@ func TestJoinWithAnotherName(t *testing.T) {
 	s.before = func(string) { shown++ }
 	for _, as := range []identity.Name{{Role: identity.Agent, Name: "BETA"}, {Role: identity.User}, {Role: identity.Manager, Name: "ALPHA"}} {
 		dir := directory(t)
-		_, err := Join(t.Context(), token, as, dir)
+		_, err := Join(t.Context(), token, as, dir, false)
 		if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "/agent/ALPHA, and for no other name; it was not used up") {
 			t.Errorf("as %v: %v", as, err)
 		}
@@ -180,7 +180,7 @@ func TestJoinWithAnotherName(t *testing.T) {
 	if shown != 3 {
 		t.Errorf("the secret was shown %d times", shown)
 	}
-	i, err := Join(t.Context(), token, identity.Name{Role: identity.Agent, Name: "ALPHA"}, directory(t))
+	i, err := Join(t.Context(), token, identity.Name{Role: identity.Agent, Name: "ALPHA"}, directory(t), false)
 	if err != nil || i.Name().Name != "ALPHA" {
 		t.Errorf("as its own name: %v", err)
 	}
@@ -195,12 +195,12 @@ func TestJoinAfterARotation(t *testing.T) {
 	g, err := s.Renew(s.own.Name(), s.wishOfOwn())
 	must(t, err)
 	must(t, s.own.Renew(g))
-	i, err := Join(t.Context(), token, agent, directory(t))
+	i, err := Join(t.Context(), token, agent, directory(t), false)
 	must(t, err)
 	if known := i.Known(); len(known) != 2 || known[1] != token.Root {
 		t.Errorf("it knows the roots %v", known)
 	}
-	i, err = Join(t.Context(), s.token("BETA"), agent, directory(t))
+	i, err = Join(t.Context(), s.token("BETA"), agent, directory(t), false)
 	if err != nil || len(i.Known()) != 2 {
 		t.Errorf("a token of the new root: %v", err)
 	}
@@ -220,7 +220,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 	other.before = func(string) { shown = true }
 	token := s.token("ALPHA")
 	token.Addresses = []string{other.address}
-	if _, err := Join(t.Context(), token, agent, directory(t)); transfer.KindOf(err) != transfer.KindConflict {
+	if _, err := Join(t.Context(), token, agent, directory(t), false); transfer.KindOf(err) != transfer.KindConflict {
 		t.Errorf("another network's authority: %v", err)
 	}
 	// One that shows the right root, which is public, behind a chain of its own.
@@ -228,7 +228,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 	cert := *own.Certificate()
 	cert.Certificate = append(cert.Certificate[:len(cert.Certificate):len(cert.Certificate)], s.Roots().Root.Raw)
 	// One of the right network that is not its authority.
-	i, err := Join(t.Context(), s.token("MALLORY"), agent, directory(t))
+	i, err := Join(t.Context(), s.token("MALLORY"), agent, directory(t), false)
 	must(t, err)
 	shownBy := *i.Certificate()
 	shownBy.Certificate = append(shownBy.Certificate[:len(shownBy.Certificate):len(shownBy.Certificate)], s.Roots().Root.Raw)
@@ -240,7 +240,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 		go hs.Serve(l)
 		t.Cleanup(func() { hs.Close() })
 		token.Addresses = []string{l.Addr().String()}
-		if _, err := Join(t.Context(), token, agent, directory(t)); transfer.KindOf(err) != transfer.KindConflict {
+		if _, err := Join(t.Context(), token, agent, directory(t), false); transfer.KindOf(err) != transfer.KindConflict {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -248,7 +248,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 		t.Error("the secret was shown")
 	}
 	token.Addresses = []string{s.address}
-	if _, err := Join(t.Context(), token, agent, directory(t)); err != nil {
+	if _, err := Join(t.Context(), token, agent, directory(t), false); err != nil {
 		t.Errorf("after that the right one: %v", err)
 	}
 }
@@ -314,7 +314,7 @@ func TestStrangers(t *testing.T) {
 	token := s.token("ALPHA")
 	deadline := time.Now().Add(90 * time.Second)
 	for dir := directory(t); ; {
-		if _, err := Join(t.Context(), token, agent, dir); err == nil {
+		if _, err := Join(t.Context(), token, agent, dir, false); err == nil {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatalf("a joiner is kept out: %v", err)
@@ -332,7 +332,7 @@ func TestManyJoin(t *testing.T) {
 			tick := time.NewTicker(20 * time.Millisecond)
 			defer tick.Stop()
 			for range 200 { // the places for one address may be taken
-				_, err := Join(t.Context(), token, agent, dir)
+				_, err := Join(t.Context(), token, agent, dir, false)
 				if err == nil {
 					return
 				}

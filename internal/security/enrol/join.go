@@ -21,13 +21,14 @@ import (
 // Join asks for an identity of the name as with a token, and keeps it in a directory. An empty as.Name stands for any name
 // of as.Role. Join may be called again after a failure, or a crash: the keys are those of the first time. Its errors are of
 // KindDenied, of KindUsage where the token is for another name, of KindUnreachable where no address answers, of
-// KindConflict where another network answers, and those of the disk.
-func Join(ctx context.Context, t Token, as identity.Name, dir *keyfile.Dir) (*identity.Identity, error) {
+// KindConflict where another network answers, and those of the disk. With sameRole they are of KindUsage, too, where the token
+// would give a name with a valid identity another role.
+func Join(ctx context.Context, t Token, as identity.Name, dir *keyfile.Dir, sameRole bool) (*identity.Identity, error) {
 	keys, w, err := authority.NewIdentityRequest(dir)
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(request{Secret: t.Secret, Role: as.Role, Name: as.Name, CSR: w.CSR, Nkey: w.Nkey})
+	body, err := json.Marshal(request{Secret: t.Secret, Role: as.Role, Name: as.Name, CSR: w.CSR, Nkey: w.Nkey, SameRole: sameRole})
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,8 @@ type request struct {
 	Name   string        `json:"name,omitempty"`
 	CSR    []byte        `json:"csr"`
 	Nkey   string        `json:"nkey"`
+
+	SameRole bool `json:"same_role,omitempty"` // as in authority.IdentityRequest
 }
 
 // An answer is the authority's answer to a joiner: the grant, or the reason for a refusal.
@@ -133,7 +135,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) (answer, int) {
 	if err := json.Unmarshal(body, &q); err != nil {
 		return refuse(http.StatusBadRequest, transfer.Errorf(transfer.KindMalformed, "the request is malformed")) // the cause may repeat the secret
 	}
-	g, err := s.enroller.Enrol(q.Secret, identity.Name{Role: q.Role, Name: q.Name}, authority.IdentityRequest{CSR: q.CSR, Nkey: q.Nkey})
+	g, err := s.enroller.Enrol(q.Secret, identity.Name{Role: q.Role, Name: q.Name}, authority.IdentityRequest{CSR: q.CSR, Nkey: q.Nkey, SameRole: q.SameRole})
 	if err != nil {
 		return refuse(http.StatusForbidden, err)
 	}

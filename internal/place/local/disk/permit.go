@@ -2,6 +2,7 @@ package disk
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 
 	"ferry/internal/place"
@@ -72,7 +73,12 @@ func (f *Roots) MayName(may place.Permit, right transfer.Authority, l Location) 
 
 func notAllowed(right transfer.Authority, given string) error {
 	return transfer.Errorf(transfer.KindDenied, "the rules do not allow %s at %s", right, transfer.Path(given)).
-		WithHint("`ferry policy show` prints the rules")
+		WithHint(PolicyHint(right, given))
+}
+
+// PolicyHint returns the next step of a user without an authority at a path. All users may ask that about themselves.
+func PolicyHint(right transfer.Authority, given string) string {
+	return fmt.Sprintf("`ferry policy test USER %s AGENT:%s` shows the decision of the rules", right, transfer.Path(given))
 }
 
 // MayReach is MayName, and also checks the path that the name leads to. It examines no file if the name is not allowed.

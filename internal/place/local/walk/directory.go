@@ -77,7 +77,7 @@ func (f *Finder) mayList(may place.Permit, p disk.Location) (err error) {
 		}
 	}
 	return transfer.Errorf(transfer.KindDenied, "the rules allow neither %s nor %s at %s", transfer.AuthSource, transfer.AuthDest, transfer.Path(p.Path)).
-		WithHint("`ferry policy show` prints the rules")
+		WithHint(disk.PolicyHint(transfer.AuthSource, p.Path))
 }
 
 // single lists a file.
