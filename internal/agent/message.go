@@ -20,12 +20,13 @@ type intake struct {
 	*transferEnds
 	pathChecks *pathChecks // at files, that a command waits for
 	refusals   *refusals
+	earlier    *earlierRuns
 	duties     *duties
 	admitting  sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
 func newIntake(w *transferEnds) *intake {
-	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core}}
+	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core}, earlier: &earlierRuns{core: w.core}}
 }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the ledger has it. One that can never be
@@ -68,7 +69,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		return
 	}
 	late := s.Late(d.Stored, now)
-	a.settle(d, s, from.Principal, a.accept(&submission{head: &s.Request, Origin: from, late: late}), now)
+	a.settle(d, s, from.Principal, a.accept(&submission{head: &s.Request, Origin: from, late: late, resent: d.Resent}), now)
 }
 
 // part takes a part of a request, which waits in the ledger for the head.

@@ -175,6 +175,9 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 	enqueue(t, d.c, "ferry.command.A.me", "<request/>")
 	m := d.next()
 	stored := m.Stored
+	if m.Resent {
+		t.Error("a message that is new is one that was a dead letter")
+	}
 	for n := range 2 { // also when it was sent again once before
 		d.bury(m, "no")
 		l := d.letters(1)[0]
@@ -184,7 +187,7 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 		_, err := d.do(streams.DeadTask{Do: streams.DeadResend, ID: l.ID})
 		must(t, err)
 		d.letters(0)
-		if m = d.next(); string(m.Data) != "<request/>" || m.Subject != "ferry.command.A.me" || !m.Stored.Equal(stored) {
+		if m = d.next(); string(m.Data) != "<request/>" || m.Subject != "ferry.command.A.me" || !m.Stored.Equal(stored) || !m.Resent {
 			t.Fatalf("round %d: %s on %s, of %s, comes", n, m.Data, m.Subject, m.Stored)
 		}
 		_, err = d.do(streams.DeadTask{Do: streams.DeadResend, ID: l.ID})
