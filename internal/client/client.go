@@ -288,8 +288,12 @@ func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*tra
 // endsSoon is the time for which Cancel waits for the end that most cancelled transfers have at once.
 const endsSoon = 2 * time.Second
 
-// Cancel cancels a transfer. It returns the end if that comes soon, else the present picture.
+// Cancel cancels a transfer. It returns the end if that comes soon, else the present picture. A request that is a dead
+// letter is withdrawn, and needs no agent.
 func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {
+	if c.dropLetters(ctx, of) {
+		return &transfer.Progress{ID: of.ID, State: transfer.Withdrawn, Source: of.Source}, nil
+	}
 	p, err := c.control(ctx, of, wire.ControlCancel)
 	if err != nil {
 		return nil, err

@@ -16,13 +16,22 @@ import (
 // EachDeadLetter calls each for the dead letters of the connected queue manager that this user may see, oldest first.
 // agent selects those for one agent; empty: all. The letters come without their content.
 func EachDeadLetter(ctx context.Context, c *Client, agent transfer.AgentName, each func(*wire.DeadLetter)) error {
-	for t := (streams.DeadTask{Do: streams.DeadList}); ; {
+	t := streams.DeadTask{Do: streams.DeadList}
+	if agent != "" {
+		t.Agent = agent.Token()
+	}
+	return eachDead(ctx, c, t, each)
+}
+
+// eachDead calls each for the letters of a list.
+func eachDead(ctx context.Context, c *Client, t streams.DeadTask, each func(*wire.DeadLetter)) error {
+	for {
 		res, err := deadTask(ctx, c, t)
 		if err != nil {
 			return err
 		}
-		for n := range res.Letters {
-			if d := &res.Letters[n]; agent == "" || d.Agent == agent.Token() {
+		for n := range res.Letters { // an earlier queue manager does not select them
+			if d := &res.Letters[n]; (t.Agent == "" || d.Agent == t.Agent) && (t.Transfer.IsZero() || d.Transfer == t.Transfer) {
 				each(d)
 			}
 		}
@@ -30,6 +39,53 @@ func EachDeadLetter(ctx context.Context, c *Client, agent transfer.AgentName, ea
 			return nil
 		}
 	}
+}
+
+// dropLetters removes the dead letters of a transfer's request, and reports whether its source was never given it.
+func (c *Client) dropLetters(ctx context.Context, of Transfer) (dropped bool) {
+	var letters []string
+	err := eachDead(ctx, c, streams.DeadTask{Do: streams.DeadList, Agent: of.Source.Token(), Transfer: of.ID}, func(d *wire.DeadLetter) {
+		if d.Kind == wire.DeadRequest {
+			letters = append(letters, d.ID)
+		}
+	})
+	if err != nil || len(letters) == 0 {
+		return false
+	}
+	state := c.StateOf(ctx, of.ID) // before it is that of a removed letter
+	for _, id := range letters {
+		if _, err := RemoveDeadLetter(ctx, c, id); err != nil {
+			return false
+		}
+	}
+	return state == transfer.Queued // else the letter is a copy of a request that the source has had
+}
+
+// explainLetters gives queued transfers whose requests are dead letters that reason. Without an answer they stay as they
+// are.
+func (c *Client) explainLetters(ctx context.Context, list []transfer.Progress) {
+	queued, t := map[transfer.ID][]*transfer.Progress{}, streams.DeadTask{Do: streams.DeadList}
+	for n := range list {
+		if p := &list[n]; p.State == transfer.Queued {
+			queued[p.ID] = append(queued[p.ID], p)
+			t.Agent, t.Transfer = p.Source.Token(), p.ID
+		}
+	}
+	switch len(queued) {
+	case 0:
+		return
+	case 1:
+	default:
+		t.Agent, t.Transfer = "", transfer.ID{}
+	}
+	_ = eachDead(ctx, c, t, func(d *wire.DeadLetter) {
+		for _, p := range queued[d.Transfer] {
+			if d.Kind == wire.DeadRequest && d.Agent == p.Source.Token() {
+				p.Reason = transfer.Errorf(transfer.KindUnreachable, "its request is the dead letter %s: %s", d.ID, d.Reason).
+					WithHint("`ferry queue dead resend " + d.ID + "` sends it again; `ferry transfer cancel " + p.ID.String() + "` drops it")
+			}
+		}
+	})
 }
 
 // ReadDeadLetter returns a dead letter with its content, unpacked.
