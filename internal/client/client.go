@@ -10,6 +10,7 @@ import (
 	"context"
 	"os"
 	"os/user"
+	"slices"
 	"time"
 
 	"ferry/internal/qmgr"
@@ -177,7 +178,7 @@ func (l asker) preview(ctx context.Context, q *transfer.Request) (*wire.Preview,
 		}
 	}
 
-	p.List = ans.Preview.List
+	p.List, p.Exits = ans.Preview.List, slices.DeleteFunc(append(p.Exits, ans.Preview.Exits...), func(at transfer.CallPoint) bool { return !slices.Contains(transfer.ExitPoints(), at) })
 	return p, nil
 }
 
