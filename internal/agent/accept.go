@@ -45,7 +45,7 @@ const dutyRoom = 100
 // its parts have not come.
 func (a *intake) accept(s *submission) error {
 	if s.resent {
-		if err := a.earlier.check(s.head.ID, s.Principal); err != nil {
+		if err := a.earlier.Check(a.ctx, s.head.ID, s.Principal); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/agent/earlier"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/word"
@@ -20,13 +21,14 @@ type intake struct {
 	*transferEnds
 	pathChecks *pathChecks // at files, that a command waits for
 	refusals   *refusals
-	earlier    *earlierRuns
+	earlier    *earlier.Runs
 	duties     *duties
 	admitting  sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
 func newIntake(w *transferEnds) *intake {
-	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core}, earlier: &earlierRuns{core: w.core}}
+	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core},
+		earlier: &earlier.Runs{Agent: w.cfg.Name, Clock: w.cfg.Clock, Known: w.hasRequest, Ask: w.askCoordination}}
 }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the ledger has it. One that can never be

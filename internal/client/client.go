@@ -292,7 +292,7 @@ const endsSoon = 2 * time.Second
 // Cancel cancels a transfer. It returns the end if that comes soon, else the present picture. A request that is a dead
 // letter is withdrawn, and needs no agent.
 func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {
-	if c.dropLetters(ctx, of) {
+	if dropLetters(ctx, c, of) {
 		return &transfer.Progress{ID: of.ID, State: transfer.Withdrawn, Source: of.Source}, nil
 	}
 	p, err := c.control(ctx, of, wire.ControlCancel)

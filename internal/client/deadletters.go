@@ -42,7 +42,7 @@ func eachDead(ctx context.Context, c *Client, t streams.DeadTask, each func(*wir
 }
 
 // dropLetters removes the dead letters of a transfer's request, and reports whether its source was never given it.
-func (c *Client) dropLetters(ctx context.Context, of Transfer) (dropped bool) {
+func dropLetters(ctx context.Context, c *Client, of Transfer) (dropped bool) {
 	var letters []string
 	err := eachDead(ctx, c, streams.DeadTask{Do: streams.DeadList, Agent: of.Source.Token(), Transfer: of.ID}, func(d *wire.DeadLetter) {
 		if d.Kind == wire.DeadRequest {
@@ -61,9 +61,9 @@ func (c *Client) dropLetters(ctx context.Context, of Transfer) (dropped bool) {
 	return state == transfer.Queued // else the letter is a copy of a request that the source has had
 }
 
-// explainLetters gives queued transfers whose requests are dead letters that reason. Without an answer they stay as they
+// explainLetters gives queued transfers with a dead letter as their request that reason. Without an answer they stay as they
 // are.
-func (c *Client) explainLetters(ctx context.Context, list []transfer.Progress) {
+func explainLetters(ctx context.Context, c *Client, list []transfer.Progress) {
 	queued, t := map[transfer.ID][]*transfer.Progress{}, streams.DeadTask{Do: streams.DeadList}
 	for n := range list {
 		if p := &list[n]; p.State == transfer.Queued {

@@ -35,7 +35,7 @@ func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, 
 		if ans.Sums != nil {
 			end.Sums, end.Complete = *ans.Sums, ans.Complete
 		}
-		c.explainLetters(ctx, ans.Transfers)
+		explainLetters(ctx, c, ans.Transfers)
 		for n := range ans.Transfers {
 			if err := fn(&ans.Transfers[n]); err != nil {
 				return Listing{}, err
@@ -64,7 +64,7 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 		fresh.Progress.Related, fresh.Progress.Rate = p.Related, p.Rate // the agent does not know them
 		return fresh.Progress, nil
 	}
-	c.explainLetters(ctx, ans.Transfers)
+	explainLetters(ctx, c, ans.Transfers)
 	return p, nil
 }
 

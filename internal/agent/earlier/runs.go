@@ -1,10 +1,13 @@
-package agent
+// Package earlier finds out whether requests that were dead letters have run. A ledger that was made after a request was
+// stored does not know that: an agent may have been removed and enrolled again. Coordination does.
+package earlier
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/ledger"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -14,32 +17,33 @@ const (
 	ranPause = 5 * time.Second // without such questions, after one that was not answered: the reader of the queue waits for each
 )
 
-// An earlierRuns finds out whether requests that were dead letters have run. A ledger that was made after a request was
-// stored does not know that: an agent may have been removed and enrolled again. Coordination does.
-type earlierRuns struct {
-	*core
+// Runs are the runs of requests before the agent's ledger was made.
+type Runs struct {
+	Agent transfer.AgentName
+	Clock clock.Clock
+	Known func(transfer.ID) (bool, error)                                           // reports whether the ledger has a request
+	Ask   func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) // coordination, for this agent
+
 	silent atomic.Pointer[time.Time] // when coordination has last not answered
 }
 
-// check returns an error for a request that was a dead letter and must not run: KindConflict if it has run or was
+// Check returns an error for a request that was a dead letter and must not run: KindConflict if it has run or was
 // withdrawn, and KindBusy if that is not known. A request that the ledger has is the same transfer again, and passes.
-func (r *earlierRuns) check(id transfer.ID, principal string) error {
-	known, err := ledger.Read(r.ledger, func(t *ledger.Tx) (*ledger.Source, error) { return t.Source(id) })
-	if known != nil || err != nil {
+func (r *Runs) Check(ctx context.Context, id transfer.ID, principal string) error {
+	known, err := r.Known(id)
+	if known || err != nil {
 		return err
 	}
 	unknown := func(why any) error {
 		return transfer.Errorf(transfer.KindBusy, "the request was a dead letter, and waits until it is known whether its transfer %s has run: %v", id, why).
 			WithHint("start coordination; `ferry status` shows whether it answers")
 	}
-	now := r.cfg.Clock.Now()
-	if at := r.silent.Load(); at != nil && now.Sub(*at).Abs() < ranPause {
+	if at := r.silent.Load(); at != nil && r.Clock.Now().Sub(*at).Abs() < ranPause {
 		return unknown("coordination does not answer")
 	}
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskTransfer, Suffix: id.String()})
-	data, err := r.conn.Request(r.ctx, wire.AskSubject(wire.Coordination, r.cfg.Name.Token()), ask, ranTime)
+	data, err := r.Ask(ctx, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskTransfer, Suffix: id.String()}), ranTime)
 	if err != nil {
-		now = r.cfg.Clock.Now()
+		now := r.Clock.Now()
 		r.silent.Store(&now)
 		return unknown(err)
 	}
@@ -52,7 +56,7 @@ func (r *earlierRuns) check(id transfer.ID, principal string) error {
 	case len(ans.Transfers) == 0:
 		return nil
 	}
-	if p := &ans.Transfers[0]; p.Source != r.cfg.Name || hasRun(p, principal) { // another source may hide the transfer of this one
+	if p := &ans.Transfers[0]; p.Source != r.Agent || hasRun(p, principal) { // another source may hide the transfer of this one
 		return transfer.Errorf(transfer.KindConflict, "the request is not taken: it was a dead letter, and its transfer %s is %s already", id, p.State).
 			WithHint("`ferry transfer show " + id.String() + "` has its outcome; submit the request again under a new ID")
 	}
