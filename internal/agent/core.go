@@ -99,15 +99,11 @@ func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err 
 	return s.Unread, s.Now, err
 }
 
-// askCoordination asks coordination for this agent.
-func (c *core) askCoordination(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) {
-	return c.conn.Request(ctx, wire.AskSubject(wire.Coordination, c.cfg.Name.Token()), ask, wait)
-}
-
-// hasRequest reports whether the ledger has a request.
-func (c *core) hasRequest(id transfer.ID) (bool, error) {
-	src, err := ledger.Read(c.ledger, func(t *ledger.Tx) (*ledger.Source, error) { return t.Source(id) })
-	return src != nil, err
+// coordinationOf returns a function that asks coordination for this agent.
+func coordinationOf(c *core) func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) {
+	return func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) {
+		return c.conn.Request(ctx, wire.AskSubject(wire.Coordination, c.cfg.Name.Token()), ask, wait)
+	}
 }
 
 // fenced reports whether another instance has taken over the agent's ledger: this one must write no more.

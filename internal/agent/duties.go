@@ -1,7 +1,6 @@
 package agent
 
 import (
-
 	"ferry/internal/agent/teller"
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
@@ -62,7 +61,7 @@ func newDuties(in *intake) (*duties, error) {
 // coordination told their definitions.
 func (a *Agent) runDuties() {
 	if !a.cfg.Alone && a.cfg.Streams == nil {
-		a.teller = teller.New(teller.Config{Ask: a.askCoordination, Ledger: a.ledger, Keepers: a.duties.keepers, Changed: a.duties.changed, Sandbox: a.cfg.Sandbox != nil,
+		a.teller = teller.New(teller.Config{Ask: coordinationOf(a.core), Ledger: a.ledger, Keepers: a.duties.keepers, Changed: a.duties.changed, Sandbox: a.cfg.Sandbox != nil,
 			Fenced: a.fenced, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log, Quiet: a.quiet})
 		a.wg.Go(func() {
 			if a.own.wait(stageRequests) {

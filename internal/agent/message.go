@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/agent/earlier"
+	"ferry/internal/ledger"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/word"
@@ -27,8 +28,12 @@ type intake struct {
 }
 
 func newIntake(w *transferEnds) *intake {
+	known := func(id transfer.ID) (bool, error) { // the ledger is open by then
+		src, err := ledger.Read(w.ledger, func(t *ledger.Tx) (*ledger.Source, error) { return t.Source(id) })
+		return src != nil, err
+	}
 	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core},
-		earlier: &earlier.Runs{Agent: w.cfg.Name, Clock: w.cfg.Clock, Known: w.hasRequest, Ask: w.askCoordination}}
+		earlier: &earlier.Runs{Agent: w.cfg.Name, Clock: w.cfg.Clock, Known: known, Ask: coordinationOf(w.core)}}
 }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the ledger has it. One that can never be

@@ -94,7 +94,7 @@ func TestKnown(t *testing.T) {
 		}
 		p.Beat(&wire.Beat{Agent: "ALPHA", Manager: "QM2", Status: wire.AgentReady})
 		where("QM2", "present,")
-		time.Sleep(wire.UnreachableAfter + 1)
+		wait(wire.UnreachableAfter + 1)
 		where("", "silent,")
 		p.Beat(&wire.Beat{Agent: "ALPHA", Manager: "QM2", Status: wire.AgentStopped})
 		where("", "stopped,")
