@@ -243,6 +243,41 @@ func TestStoppedRequestIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// A document in XML is not sent again either beside the letter of its cancel. Its text has its ID, or the ID has the time
+// when the document was stored.
+func TestStoppedDocumentIsNotSentAgain(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	stored := time.Now().Add(-time.Hour)
+	named, other := transfer.NewID(stored.Add(-time.Minute)), transfer.NewID(stored.Add(-2*time.Minute))
+	for n, c := range []struct {
+		of   transfer.ID
+		from string
+		want transfer.Kind
+	}{{named, "ann", transfer.KindConflict}, {transfer.NewID(stored), "ann", transfer.KindConflict}, {other, "ann", transfer.KindNone}, {named, "eve", transfer.KindNone}} {
+		data := map[string][]byte{"command": fmt.Appendf(nil, `<request ferry:id="%s"/>`, named),
+			"control": wire.Marshal(wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: c.of})})}
+		for class, from := range map[string]string{"command": "ann", "control": c.from} {
+			must(t, l.Bury(qmgrtest.Context(t), &jetstream.RawStreamMsg{Subject: "ferry." + class + ".A." + from, Data: data[class], Time: stored}, "no", transfer.ID{}))
+		}
+		for _, letter := range d.letters(2) {
+			if letter.Kind == wire.DeadRequest {
+				_, err := l.Dead(qmgrtest.Context(t), "ann", streams.DeadTask{Do: streams.DeadResend, ID: letter.ID,
+					Stops: func(command, request *wire.DeadLetter) bool { return command.From == request.From }})
+				if transfer.KindOf(err) != c.want {
+					t.Errorf("case %d: sent again: %v; want %v", n, err, c.want)
+				}
+			}
+		}
+		all, err := d.do(streams.DeadTask{Do: streams.DeadList})
+		must(t, err)
+		for _, letter := range all {
+			_, err := d.do(streams.DeadTask{Do: streams.DeadRemove, ID: letter.ID})
+			must(t, err)
+		}
+	}
+}
+
 // A header that makes a message younger is not believed.
 func TestFirstTimeIsNeverLater(t *testing.T) {
 	d := newDeadDesk(t)

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -204,7 +206,7 @@ func findDead(ctx context.Context, s jetstream.Stream, t *DeadTask) (*wire.DeadL
 // notStopped returns an error for a request that a cancel was sent for, while the cancel is a dead letter, too. Sent
 // again, the request would run although a person has stopped it.
 func notStopped(ctx context.Context, s jetstream.Stream, request *wire.DeadLetter, t *DeadTask) error {
-	if request.Kind != wire.DeadRequest || request.Transfer.IsZero() {
+	if request.Kind != wire.DeadRequest {
 		return nil
 	}
 	filter := "ferry.dead." + wire.DeadCommand + "." + deadToken(request.Agent) + ".>"
@@ -216,15 +218,28 @@ func notStopped(ctx context.Context, s jetstream.Stream, request *wire.DeadLette
 		for _, m := range some {
 			next = m.Sequence + 1
 			d, err := readDead(m)
-			if err != nil || d.Transfer != request.Transfer || t.Stops != nil && !t.Stops(d, request) {
+			if err != nil || !mayBeOf(request, d.Transfer) || t.Stops != nil && !t.Stops(d, request) {
 				continue
 			}
 			if kind := readFacts(d.Data).kind; kind == wire.ControlCancel || kind == wire.ControlWithdraw {
-				return transfer.Errorf(transfer.KindConflict, "the dead letter %s is not sent again: the dead letter %s, of %s, stops its transfer %s", request.ID, d.ID, d.From, request.Transfer).
+				return transfer.Errorf(transfer.KindConflict, "the dead letter %s is not sent again: the dead letter %s, of %s, stops its transfer %s", request.ID, d.ID, d.From, d.Transfer).
 					WithHint("remove both with `ferry queue dead rm`, or only the one of the cancel to let the transfer run")
 			}
 		}
 	}
+}
+
+// mayBeOf reports whether a request may be that of a transfer. Only its agent reads the ID of a document in XML: the text
+// has it, or it begins with the time when the document was stored.
+func mayBeOf(request *wire.DeadLetter, id transfer.ID) bool {
+	if !request.Transfer.IsZero() || id.IsZero() {
+		return request.Transfer == id && !id.IsZero()
+	}
+	text := request.Data
+	if plain, err := compress.Messages.Unpack(text); err == nil {
+		text = plain
+	}
+	return id.Time().Equal(request.Stored.Truncate(time.Millisecond)) || bytes.Contains(bytes.ToLower(text), []byte(id.String()))
 }
 
 // resendDead stores a message in its queue again, with its first time. A second try within two minutes stores nothing:
