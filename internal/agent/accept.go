@@ -20,8 +20,9 @@ import (
 type submission struct {
 	head *transfer.Request
 	word.Origin
-	late bool // its submitter has withdrawn it
-	room int  // transfers that it may add to a full queue; below zero: that it leaves free
+	late   bool // its submitter has withdrawn it
+	resent bool // it was a dead letter
+	room   int  // transfers that it may add to a full queue; below zero: that it leaves free
 
 	own  []transfer.Part        // the parts of a request of the agent's own process; those of others are in the ledger
 	rest []transfer.RequestItem // the items of own
@@ -43,6 +44,11 @@ const dutyRoom = 100
 // accept puts a request into the ledger, or finds that it is there (R1, R2). An error of KindNotFound says that some of
 // its parts have not come.
 func (a *intake) accept(s *submission) error {
+	if s.resent {
+		if err := a.earlier.Check(a.ctx, s.head.ID, s.Principal); err != nil {
+			return err
+		}
+	}
 	w, err := a.gather(s)
 	if err == nil {
 		err = a.cfg.acceptable(w.head, w.rest)

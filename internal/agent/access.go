@@ -205,7 +205,7 @@ func (g *gatekeeper) visible(principal string, b *wire.Beat) *wire.Beat {
 		}
 	}
 	hidden := *b
-	hidden.Roots, hidden.Rates = nil, nil
+	hidden.Roots, hidden.Rates, hidden.Exits = nil, nil, nil
 	return &hidden
 }
 

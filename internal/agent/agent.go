@@ -289,7 +289,7 @@ func (a *Agent) register(ctx context.Context) {
 // registerOnce is register, tried once. The answer has the number of the ledger's last audit record.
 func (a *Agent) registerOnce(ctx context.Context) error {
 	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRegister, Body: wire.Marshal(wire.Register{Beat: a.beat()})})
-	data, err := a.conn.Request(ctx, wire.AskSubject(wire.Coordination, a.cfg.Name.Token()), ask, time.Second)
+	data, err := coordinationOf(a.core)(ctx, ask, time.Second)
 	if err != nil {
 		return err
 	}

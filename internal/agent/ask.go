@@ -306,7 +306,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 		ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 		defer cancel()
 		list, err := a.recv.Preview(ctx, ask.Principal, q, ask.Preview)
-		return &wire.Preview{List: list}, err
+		return &wire.Preview{List: list, Exits: a.startExits(transfer.DestStartExit)}, err
 	}
 
 	if q.Rest != nil {
@@ -359,7 +359,16 @@ func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview,
 	if p.More = ctx.Err() != nil; p.More {
 		err = nil
 	}
+	p.Exits = a.startExits(transfer.SourceStartExit)
 	return p, err
+}
+
+// startExits returns the call point, if the agent has an exit there.
+func (a *answers) startExits(at transfer.CallPoint) []transfer.CallPoint {
+	if a.cfg.Programs.Exits.Programs[at] == "" {
+		return nil
+	}
+	return []transfer.CallPoint{at}
 }
 
 // mtime is the modification time of a source, where the request compares it (IfExistsUpdate); 0 in other requests, or

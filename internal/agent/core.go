@@ -99,6 +99,13 @@ func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err 
 	return s.Unread, s.Now, err
 }
 
+// coordinationOf returns a function that asks coordination for this agent.
+func coordinationOf(c *core) func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) {
+	return func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) {
+		return c.conn.Request(ctx, wire.AskSubject(wire.Coordination, c.cfg.Name.Token()), ask, wait)
+	}
+}
+
 // fenced reports whether another instance has taken over the agent's ledger: this one must write no more.
 func (c *core) fenced() bool {
 	return c.ledger != nil && c.ledger.Shared() && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive

@@ -46,24 +46,101 @@ func TestRefusedMessagesAreDeadLetters(t *testing.T) {
 
 // settled hands the agent a message of an age, and returns how it settles it. fails is the error of a dead letter.
 func settled(s *scene, data []byte, control bool, age time.Duration, fails error) (got string) {
+	return settledAs(s, delivery{data: data, control: control, age: age, fails: fails})
+}
+
+// A delivery is a message for the agent.
+type delivery struct {
+	data    []byte
+	control bool
+	age     time.Duration
+	resent  bool
+	fails   error // of a dead letter
+}
+
+// settledAs is settled with all that a delivery has.
+func settledAs(s *scene, m delivery) (got string) {
 	note := func(done string) {
 		if got != "" {
 			got += " "
 		}
 		got += done
 	}
-	d := qmgr.Delivery{Subject: wire.CommandSubject("ALPHA", s.stranger.Self()), Data: data, Attempts: 1, Stored: time.Now().Add(-age),
+	d := qmgr.Delivery{Subject: wire.CommandSubject("ALPHA", s.stranger.Self()), Data: m.data, Attempts: 1, Stored: time.Now().Add(-m.age), Resent: m.resent,
 		Ack:  func() error { note("ack"); return nil },
 		Term: func() error { note("term"); return nil },
 		Nak:  func(time.Duration) error { note("nak"); return nil },
-		Bury: func(context.Context, error, transfer.ID) error { note("bury"); return fails }}
-	if control {
+		Bury: func(context.Context, error, transfer.ID) error { note("bury"); return m.fails }}
+	if m.control {
 		d.Subject = wire.ControlSubject("ALPHA", s.stranger.Self())
 		s.agent.Command(d)
 	} else {
 		s.agent.Deliver(d)
 	}
 	return got
+}
+
+// A request that was a dead letter is taken only if coordination knows of no run: the ledger of an agent that was enrolled
+// again knows of none. One that the ledger has is the same transfer again. A stranger cannot stop a request.
+func TestResentRequestRunsOnce(t *testing.T) {
+	var knows atomic.Pointer[transfer.Progress] // nil: coordination is silent
+	c := &stoppedClock{Clock: clock.System, began: time.Now()}
+	s := sceneOf(t, agent.Config{Clock: c})
+	s.hear(wire.AskSubject(wire.Coordination, "ALPHA"), func(m qmgr.Message) {
+		a, err := wire.DecodeAsk(m.Data)
+		p := knows.Load()
+		if err != nil || a.Kind != wire.AskTransfer || p == nil {
+			return
+		}
+		ans := wire.Answer{V: wire.Version}
+		if p.State == "" {
+			ans.Error = transfer.AsError(transfer.Errorf(transfer.KindNotFound, "none"))
+		} else {
+			g := *p
+			g.ID = transfer.ID{}
+			ans.Transfers = []transfer.Progress{g}
+		}
+		_ = s.stranger.Publish(m.Reply, wire.Marshal(ans))
+	})
+	began, me := time.Now(), s.stranger.Self()
+	for name, e := range map[string]struct {
+		knows *transfer.Progress
+		want  string
+	}{
+		"unknown":                 {&transfer.Progress{}, "ack"},
+		"queued":                  {&transfer.Progress{State: transfer.Queued}, "ack"},
+		"refused by its agent":    {&transfer.Progress{State: transfer.Failed}, "ack"},
+		"withdrawn by a stranger": {&transfer.Progress{State: transfer.Withdrawn, Principal: "eve"}, "ack"},
+		"withdrawn":               {&transfer.Progress{State: transfer.Withdrawn, Principal: me}, "bury term"},
+		"accepted":                {&transfer.Progress{State: transfer.Accepted}, "bury term"},
+		"failed":                  {&transfer.Progress{State: transfer.Failed, Started: began}, "bury term"},
+		"cancelled":               {&transfer.Progress{State: transfer.Cancelled}, "bury term"},
+		"of another source":       {&transfer.Progress{State: transfer.Queued, Source: "GAMMA"}, "bury term"},
+		"coordination is silent":  {nil, "nak"},
+	} {
+		c.ahead.Add(int64(time.Minute)) // coordination is asked again
+		if e.knows != nil && e.knows.Source == "" {
+			e.knows.Source = "ALPHA"
+		}
+		knows.Store(e.knows)
+		q := request()
+		q.ID = transfer.NewID(time.Now())
+		d := delivery{data: wire.Marshal(wire.Submit{V: wire.Version, Request: q}), resent: true}
+		if got := settledAs(s, d); got != e.want {
+			t.Errorf("%s: %s; want %s", name, got, e.want)
+		}
+		if e.want != "ack" {
+			continue
+		}
+		knows.Store(&transfer.Progress{State: transfer.Successful, Source: "ALPHA"})
+		if got := settledAs(s, d); got != "ack" {
+			t.Errorf("%s, and a second time: %s", name, got)
+		}
+	}
+	knows.Store(&transfer.Progress{State: transfer.Successful, Source: "ALPHA"})
+	if got := settledAs(s, delivery{data: []byte(asXML("", "", "a")), resent: true}); got != "bury term" {
+		t.Errorf("a document: %s", got)
+	}
 }
 
 // A stoppedClock stands still, ahead of its beginning.

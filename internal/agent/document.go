@@ -72,6 +72,7 @@ func (a *intake) document(d qmgr.Delivery, now time.Time) {
 		a.refusals.rejectMalformed(d, s, err)
 		return
 	}
+	one.resent = d.Resent
 	s.Request = *one.head // a refusal is of this request
 	a.settle(d, s, one.Principal, a.accept(one), now)
 }

@@ -1,9 +1,6 @@
 package agent
 
 import (
-	"context"
-	"time"
-
 	"ferry/internal/agent/teller"
 	"ferry/internal/audit"
 	"ferry/internal/automation/duty"
@@ -64,10 +61,7 @@ func newDuties(in *intake) (*duties, error) {
 // coordination told their definitions.
 func (a *Agent) runDuties() {
 	if !a.cfg.Alone && a.cfg.Streams == nil {
-		ask := func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) {
-			return a.conn.Request(ctx, wire.AskSubject(wire.Coordination, a.cfg.Name.Token()), ask, wait)
-		}
-		a.teller = teller.New(teller.Config{Ask: ask, Ledger: a.ledger, Keepers: a.duties.keepers, Changed: a.duties.changed, Sandbox: a.cfg.Sandbox != nil,
+		a.teller = teller.New(teller.Config{Ask: coordinationOf(a.core), Ledger: a.ledger, Keepers: a.duties.keepers, Changed: a.duties.changed, Sandbox: a.cfg.Sandbox != nil,
 			Fenced: a.fenced, Context: a.ctx, Clock: a.cfg.Clock, Log: a.log, Quiet: a.quiet})
 		a.wg.Go(func() {
 			if a.own.wait(stageRequests) {

@@ -56,7 +56,7 @@ func (w *transferEnds) beat() *wire.Beat {
 		mode = "bindings"
 	}
 
-	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: w.manager(), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: disk.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: w.manager(), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: disk.Limits(), Exits: w.cfg.Programs.Exits.Given(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
 	defer b.Fit()
 	if w.sched == nil {
 		return b

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/agent/earlier"
+	"ferry/internal/ledger"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/word"
@@ -20,12 +22,18 @@ type intake struct {
 	*transferEnds
 	pathChecks *pathChecks // at files, that a command waits for
 	refusals   *refusals
+	earlier    *earlier.Runs
 	duties     *duties
 	admitting  sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
 func newIntake(w *transferEnds) *intake {
-	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core}}
+	known := func(id transfer.ID) (bool, error) { // the ledger is open by then
+		src, err := ledger.Read(w.ledger, func(t *ledger.Tx) (*ledger.Source, error) { return t.Source(id) })
+		return src != nil, err
+	}
+	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core},
+		earlier: &earlier.Runs{Agent: w.cfg.Name, Clock: w.cfg.Clock, Known: known, Ask: coordinationOf(w.core)}}
 }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the ledger has it. One that can never be
@@ -68,7 +76,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		return
 	}
 	late := s.Late(d.Stored, now)
-	a.settle(d, s, from.Principal, a.accept(&submission{head: &s.Request, Origin: from, late: late}), now)
+	a.settle(d, s, from.Principal, a.accept(&submission{head: &s.Request, Origin: from, late: late, resent: d.Resent}), now)
 }
 
 // part takes a part of a request, which waits in the ledger for the head.

@@ -57,9 +57,9 @@ func (r *refusals) rejectMalformed(d qmgr.Delivery, s *wire.Submit, err error) {
 const heardWithin = time.Minute
 
 // unheard reports whether the submitter of a refused request may never learn of the refusal: it waits for no answer, or
-// the request has come late. now is by the queue manager's clock, as the time of the message is; zero: it is not known.
+// the request has come late, or again from the dead letters. now is by the queue manager's clock, as the time of the message is; zero: it is not known.
 func (r *refusals) unheard(d qmgr.Delivery, s *wire.Submit, now time.Time) bool {
-	return s.Reply == "" || now.Sub(d.Stored) > heardWithin
+	return s.Reply == "" || d.Resent || now.Sub(d.Stored) > heardWithin
 }
 
 // unkeptPause is how long the agent asks for no dead letter after one that could not be kept. The reader of the queue

@@ -10,6 +10,7 @@ import (
 	"context"
 	"os"
 	"os/user"
+	"slices"
 	"time"
 
 	"ferry/internal/qmgr"
@@ -177,7 +178,7 @@ func (l asker) preview(ctx context.Context, q *transfer.Request) (*wire.Preview,
 		}
 	}
 
-	p.List = ans.Preview.List
+	p.List, p.Exits = ans.Preview.List, slices.DeleteFunc(append(p.Exits, ans.Preview.Exits...), func(at transfer.CallPoint) bool { return !slices.Contains(transfer.ExitPoints(), at) })
 	return p, nil
 }
 
@@ -288,8 +289,12 @@ func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*tra
 // endsSoon is the time for which Cancel waits for the end that most cancelled transfers have at once.
 const endsSoon = 2 * time.Second
 
-// Cancel cancels a transfer. It returns the end if that comes soon, else the present picture.
+// Cancel cancels a transfer. It returns the end if that comes soon, else the present picture. A request that is a dead
+// letter is withdrawn, and needs no agent.
 func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {
+	if dropLetters(ctx, c, of) {
+		return &transfer.Progress{ID: of.ID, State: transfer.Withdrawn, Source: of.Source}, nil
+	}
 	p, err := c.control(ctx, of, wire.ControlCancel)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"ferry/internal/audit"
 	"ferry/internal/content/compress"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/streams"
@@ -17,13 +16,22 @@ import (
 // EachDeadLetter calls each for the dead letters of the connected queue manager that this user may see, oldest first.
 // agent selects those for one agent; empty: all. The letters come without their content.
 func EachDeadLetter(ctx context.Context, c *Client, agent transfer.AgentName, each func(*wire.DeadLetter)) error {
-	for t := (streams.DeadTask{Do: streams.DeadList}); ; {
+	t := streams.DeadTask{Do: streams.DeadList}
+	if agent != "" {
+		t.Agent = agent.Token()
+	}
+	return eachDead(ctx, c, t, each)
+}
+
+// eachDead calls each for the letters of a list.
+func eachDead(ctx context.Context, c *Client, t streams.DeadTask, each func(*wire.DeadLetter)) error {
+	for {
 		res, err := deadTask(ctx, c, t)
 		if err != nil {
 			return err
 		}
-		for n := range res.Letters {
-			if d := &res.Letters[n]; agent == "" || d.Agent == agent.Token() {
+		for n := range res.Letters { // an earlier queue manager does not select them
+			if d := &res.Letters[n]; (t.Agent == "" || d.Agent == t.Agent) && (t.Transfer.IsZero() || d.Transfer == t.Transfer) {
 				each(d)
 			}
 		}
@@ -31,6 +39,53 @@ func EachDeadLetter(ctx context.Context, c *Client, agent transfer.AgentName, ea
 			return nil
 		}
 	}
+}
+
+// dropLetters removes the dead letters of a transfer's request, and reports whether its source was never given it.
+func dropLetters(ctx context.Context, c *Client, of Transfer) (dropped bool) {
+	var letters []string
+	err := eachDead(ctx, c, streams.DeadTask{Do: streams.DeadList, Agent: of.Source.Token(), Transfer: of.ID}, func(d *wire.DeadLetter) {
+		if d.Kind == wire.DeadRequest {
+			letters = append(letters, d.ID)
+		}
+	})
+	if err != nil || len(letters) == 0 {
+		return false
+	}
+	state := c.StateOf(ctx, of.ID) // before it is that of a removed letter
+	for _, id := range letters {
+		if _, err := RemoveDeadLetter(ctx, c, id); err != nil {
+			return false
+		}
+	}
+	return state == transfer.Queued // else the letter is a copy of a request that the source has had
+}
+
+// explainLetters gives queued transfers with a dead letter as their request that reason. Without an answer they stay as they
+// are.
+func explainLetters(ctx context.Context, c *Client, list []transfer.Progress) {
+	queued, t := map[transfer.ID][]*transfer.Progress{}, streams.DeadTask{Do: streams.DeadList}
+	for n := range list {
+		if p := &list[n]; p.State == transfer.Queued {
+			queued[p.ID] = append(queued[p.ID], p)
+			t.Agent, t.Transfer = p.Source.Token(), p.ID
+		}
+	}
+	switch len(queued) {
+	case 0:
+		return
+	case 1:
+	default:
+		t.Agent, t.Transfer = "", transfer.ID{}
+	}
+	_ = eachDead(ctx, c, t, func(d *wire.DeadLetter) {
+		for _, p := range queued[d.Transfer] {
+			if d.Kind == wire.DeadRequest && d.Agent == p.Source.Token() {
+				p.Reason = transfer.Errorf(transfer.KindUnreachable, "its request is the dead letter %s: %s", d.ID, d.Reason).
+					WithHint("`ferry queue dead resend " + d.ID + "` sends it again; `ferry transfer cancel " + p.ID.String() + "` drops it")
+			}
+		}
+	})
 }
 
 // ReadDeadLetter returns a dead letter with its content, unpacked.
@@ -50,16 +105,18 @@ func RemoveDeadLetter(ctx context.Context, c *Client, id string) (*wire.DeadLett
 }
 
 // ResendDeadLetter has the queue manager put the message of a dead letter into its queue again. The message keeps its
-// ID. A message that its agent would refuse because of its age is refused here, and so is a request that may have run:
-// the ledger of an agent that was removed and enrolled again does not know it. request returns the ID of a letter's
-// request, or zero; see translate.RequestIn.
-func ResendDeadLetter(ctx context.Context, c *Client, id string, request func(*wire.DeadLetter) transfer.ID) (*wire.DeadLetter, error) {
+// ID. A message for an agent that coordination is certain not to know, and one that its agent would refuse because of
+// its age, are refused here. The agent refuses a request that has run.
+func ResendDeadLetter(ctx context.Context, c *Client, id string) (*wire.DeadLetter, error) {
 	d, err := ReadDeadLetter(ctx, c, id)
 	if err == nil {
 		err = tooLate(d, c.Clock.Now())
 	}
-	if err == nil {
-		err = mayHaveRun(ctx, c, d, request)
+	if err == nil && d.Kind != wire.DeadStored {
+		var agent transfer.AgentName
+		if agent, err = wire.AgentOf(d.Agent); err == nil {
+			err = c.asker().known(ctx, agent)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -80,57 +137,6 @@ func tooLate(d *wire.DeadLetter, now time.Time) error {
 	if s, err := wire.DecodeSubmit(body); d.Kind == wire.DeadRequest && err == nil && s.Late(d.Stored, now) {
 		return transfer.Errorf(transfer.KindRecovery, "the submitter of the dead letter %s has waited until %s, and does not wait any more", d.ID, d.Stored.Add(time.Duration(s.Good)).UTC().Format(time.RFC3339)).
 			WithHint("submit the request again, under a new ID; `ferry queue dead rm " + d.ID + "` removes the letter")
-	}
-	return nil
-}
-
-// mayHaveRun returns an error unless coordination knows that no agent has taken the request of a dead letter.
-func mayHaveRun(ctx context.Context, c *Client, d *wire.DeadLetter, request func(*wire.DeadLetter) transfer.ID) error {
-	id := request(d)
-	if d.Kind != wire.DeadRequest || id.IsZero() {
-		return nil
-	}
-	unknown := func(err error) error {
-		return transfer.Errorf(transfer.KindOf(err), "the dead letter %s is not sent again, because it is not known whether its transfer %s has run: %w", d.ID, id, err).
-			WithHint("try again when coordination answers")
-	}
-	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: id.String()})
-	switch {
-	case transfer.KindOf(err) == transfer.KindNotFound || err == nil && len(ans.Transfers) == 0:
-		return seesTransferOf(ctx, c, d, id, unknown)
-	case err != nil:
-		return unknown(err)
-	}
-
-	state := ans.Transfers[0].State
-	if state == transfer.Queued {
-		return nil
-	}
-	if state == transfer.Failed { // also if its agent has refused it
-		taken := false
-		if err := c.recordsOf(ctx, id, wire.Ask{Event: string(audit.Submitted)}, func(*audit.Record) bool { taken = true; return false }); err != nil {
-			return unknown(err)
-		}
-		if !taken {
-			return nil
-		}
-	}
-	return transfer.Errorf(transfer.KindConflict, "the dead letter %s is not sent again: its transfer %s is %s already, and might run twice", d.ID, id, state).
-		WithHint("`ferry transfer show " + id.String() + "` has its outcome; `ferry queue dead rm " + d.ID + "` removes the letter")
-}
-
-// seesTransferOf returns an error if coordination does not show the asker transfers of the author of a letter.
-func seesTransferOf(ctx context.Context, c *Client, d *wire.DeadLetter, id transfer.ID, unknown func(error) error) error {
-	if d.From == c.Conn.Self() {
-		return nil
-	}
-	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskTransfers, Limit: 1})
-	if err != nil {
-		return unknown(err)
-	}
-	if ans.Own {
-		return transfer.Errorf(transfer.KindDenied, "the dead letter %s is not sent again: coordination does not show this user whether its transfer %s has run", d.ID, id).
-			WithHint("its author can send it again, and so can a user with the right to see all transfers")
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, 
 		if ans.Sums != nil {
 			end.Sums, end.Complete = *ans.Sums, ans.Complete
 		}
+		explainLetters(ctx, c, ans.Transfers)
 		for n := range ans.Transfers {
 			if err := fn(&ans.Transfers[n]); err != nil {
 				return Listing{}, err
@@ -61,8 +62,9 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 	p := &ans.Transfers[0]
 	if fresh, err := c.asker().askAgent(ctx, p.Source, wire.Ask{Kind: wire.AskStatus, ID: p.ID}); err == nil && fresh.Progress != nil {
 		fresh.Progress.Related, fresh.Progress.Rate = p.Related, p.Rate // the agent does not know them
-		p = fresh.Progress
+		return fresh.Progress, nil
 	}
+	explainLetters(ctx, c, ans.Transfers)
 	return p, nil
 }
 

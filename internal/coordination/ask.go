@@ -171,7 +171,7 @@ func (s *Service) askAgents(a *receivedQuestion, ans *wire.Answer) error {
 			continue // Suffix: names after it, for the next page
 		}
 		if !s.rights.seesRoots(a.Principal, st.Agent) {
-			st.Roots, st.Rates = nil, nil
+			st.Roots, st.Rates, st.Exits = nil, nil, nil
 		}
 		if size += len(wire.Marshal(st)); size > page(a) && len(ans.Agents) > 0 {
 			ans.More = true

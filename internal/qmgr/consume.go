@@ -32,6 +32,7 @@ type Delivery struct {
 	Data     []byte
 	Attempts int       // 1 at first
 	Stored   time.Time // by the queue manager's clock
+	Resent   bool      // it was a dead letter, and was sent again
 	From     string    // token of the queue manager that has forwarded it through a channel; empty: none has
 	Ack      func() error
 	Nak      func(delay time.Duration) error // again, after the delay
@@ -177,7 +178,7 @@ func (r *queueReader) deliver(m *nats.Msg) {
 			return err
 		}
 		if at, ok := streams.StoredBefore(m.Header, d.Stored); ok {
-			d.Stored = at
+			d.Stored, d.Resent = at, true
 		}
 		d.Bury = func(ctx context.Context, why error, about transfer.ID) error {
 			t := streams.DeadTask{Do: streams.DeadKeep, Stream: q.Stream, Number: meta.Sequence.Stream, Reason: why.Error(), Transfer: about}

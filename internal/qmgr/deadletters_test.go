@@ -175,6 +175,9 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 	enqueue(t, d.c, "ferry.command.A.me", "<request/>")
 	m := d.next()
 	stored := m.Stored
+	if m.Resent {
+		t.Error("a message that is new is one that was a dead letter")
+	}
 	for n := range 2 { // also when it was sent again once before
 		d.bury(m, "no")
 		l := d.letters(1)[0]
@@ -184,7 +187,7 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 		_, err := d.do(streams.DeadTask{Do: streams.DeadResend, ID: l.ID})
 		must(t, err)
 		d.letters(0)
-		if m = d.next(); string(m.Data) != "<request/>" || m.Subject != "ferry.command.A.me" || !m.Stored.Equal(stored) {
+		if m = d.next(); string(m.Data) != "<request/>" || m.Subject != "ferry.command.A.me" || !m.Stored.Equal(stored) || !m.Resent {
 			t.Fatalf("round %d: %s on %s, of %s, comes", n, m.Data, m.Subject, m.Stored)
 		}
 		_, err = d.do(streams.DeadTask{Do: streams.DeadResend, ID: l.ID})
@@ -236,6 +239,41 @@ func TestStoppedRequestIsNotSentAgain(t *testing.T) {
 		all, err := d.do(streams.DeadTask{Do: streams.DeadRemove, ID: letter})
 		if err != nil || all[0].Transfer != request {
 			t.Errorf("the letter of the cancel is %+v, %v", all, err)
+		}
+	}
+}
+
+// A document in XML is not sent again either beside the letter of its cancel. Its text has its ID, or the ID has the time
+// when the document was stored.
+func TestStoppedDocumentIsNotSentAgain(t *testing.T) {
+	d := newDeadDesk(t)
+	l := d.c.admin.(streams.Library)
+	stored := time.Now().Add(-time.Hour)
+	named, other := transfer.NewID(stored.Add(-time.Minute)), transfer.NewID(stored.Add(-2*time.Minute))
+	for n, c := range []struct {
+		of   transfer.ID
+		from string
+		want transfer.Kind
+	}{{named, "ann", transfer.KindConflict}, {transfer.NewID(stored), "ann", transfer.KindConflict}, {other, "ann", transfer.KindNone}, {named, "eve", transfer.KindNone}} {
+		data := map[string][]byte{"command": fmt.Appendf(nil, `<request ferry:id="%s"/>`, named),
+			"control": wire.Marshal(wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: c.of})})}
+		for class, from := range map[string]string{"command": "ann", "control": c.from} {
+			must(t, l.Bury(qmgrtest.Context(t), &jetstream.RawStreamMsg{Subject: "ferry." + class + ".A." + from, Data: data[class], Time: stored}, "no", transfer.ID{}))
+		}
+		for _, letter := range d.letters(2) {
+			if letter.Kind == wire.DeadRequest {
+				_, err := l.Dead(qmgrtest.Context(t), "ann", streams.DeadTask{Do: streams.DeadResend, ID: letter.ID,
+					Stops: func(command, request *wire.DeadLetter) bool { return command.From == request.From }})
+				if transfer.KindOf(err) != c.want {
+					t.Errorf("case %d: sent again: %v; want %v", n, err, c.want)
+				}
+			}
+		}
+		all, err := d.do(streams.DeadTask{Do: streams.DeadList})
+		must(t, err)
+		for _, letter := range all {
+			_, err := d.do(streams.DeadTask{Do: streams.DeadRemove, ID: letter.ID})
+			must(t, err)
 		}
 	}
 }

@@ -72,6 +72,16 @@ func ParseExits(settings []string, limit time.Duration) (Exits, error) {
 	return e, nil
 }
 
+// Given returns the exits as ParseExits reads them, in the order of ExitPoints.
+func (e Exits) Given() (all []string) {
+	for _, at := range ExitPoints() {
+		if name := e.Programs[at]; name != "" {
+			all = append(all, strings.TrimSuffix(string(at), exitSuffix)+"="+name)
+		}
+	}
+	return all
+}
+
 // An ExitFile is a file of a transfer, for an exit.
 type ExitFile struct {
 	Source   Path      `json:"source"`

@@ -139,6 +139,8 @@ type Preview struct {
 	Several bool              `json:"several,omitempty"` // it must be a directory
 	// Targets are the own targets of items in List.
 	Targets []transfer.Target `json:"targets,omitempty"`
+	// Exits are the start exits of the answering agents, which a preview does not run. They decide when the transfer starts.
+	Exits []transfer.CallPoint `json:"exits,omitempty"`
 }
 
 // A PreviewItem is one item of a Preview.
@@ -202,6 +204,7 @@ type Beat struct {
 	Durability  string             `json:"durability,omitempty"`    // reason for a queue manager's reduced durability
 	Roots       []string           `json:"roots"`
 	Limits      []string           `json:"limits,omitempty"` // primitives the platform lacks
+	Exits       []string           `json:"exits,omitempty"`  // of its configuration: POINT=PROGRAM
 
 	Rates    map[transfer.AgentName]string `json:"rates,omitempty"` // sending rates by destination; "": of all together
 	Settings transfer.Settings             `json:"settings"`

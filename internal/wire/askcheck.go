@@ -57,6 +57,7 @@ func (b *Beat) check() string {
 		rule{"a reason that is too long", len(b.Reason) <= maxSentence && len(b.Durability) <= maxSentence},
 		rule{"too many roots", len(b.Roots) == len(fitting(b.Roots)) && len(b.Limits) <= maxNames && short(b.Limits...)},
 		rule{"rates that are too long", ratesFit(b.Rates)},
+		rule{"exits that are too long", exitsFit(b.Exits)},
 		rule{"settings out of their range", b.Settings.Check() == nil},
 		rule{"counts out of their range", counts})
 }
@@ -106,6 +107,15 @@ func (a *Ask) check() string {
 		rule{"a path that is too long", len(a.Path) <= transfer.MaxPath},
 		rule{"a word that is too long", short(string(a.Kind), a.Suffix, a.Event)},
 		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount) && within(a.Room, 0, MaxSize)})
+}
+
+// exitsFit reports whether the exits of an agent are within their bounds.
+func exitsFit(exits []string) bool {
+	ok := len(exits) <= len(transfer.ExitPoints())
+	for _, e := range exits {
+		ok = ok && len(e) <= transfer.MaxProgramName+maxName
+	}
+	return ok
 }
 
 // ratesFit reports whether the timetables of an agent are within their bounds.

@@ -109,7 +109,7 @@ func TestLargestResumeFits(t *testing.T) {
 
 // asking returns one of each message that does not belong to the REPLY queue.
 func asking() map[string]any {
-	beat := &wire.Beat{V: 1, Kind: wire.BeatKind, Agent: "ALPHA", Incarnation: "aa", Instance: "bb", Status: wire.AgentReady, Reason: "r", Started: sampleTime, Time: sampleTime, Version: "1", Platform: "linux/amd64", Host: "box", Mode: "client", Durability: "reduced", Roots: []string{"/srv"}, Limits: []string{"no directory sync"}, Settings: transfer.DefaultSettings(), Load: wire.Load{MaxSource: 25, MaxDest: 25, MaxQueued: 1000, SourceRun: 1, SourceWait: 2, DestRun: 3, Parked: 4, Outbox: 5}}
+	beat := &wire.Beat{V: 1, Kind: wire.BeatKind, Agent: "ALPHA", Incarnation: "aa", Instance: "bb", Status: wire.AgentReady, Reason: "r", Started: sampleTime, Time: sampleTime, Version: "1", Platform: "linux/amd64", Host: "box", Mode: "client", Durability: "reduced", Roots: []string{"/srv"}, Limits: []string{"no directory sync"}, Exits: []string{"source-start=filter.sh"}, Settings: transfer.DefaultSettings(), Load: wire.Load{MaxSource: 25, MaxDest: 25, MaxQueued: 1000, SourceRun: 1, SourceWait: 2, DestRun: 3, Parked: 4, Outbox: 5}}
 	progress := &transfer.Progress{ID: sampleID, State: transfer.Waiting, Source: "ALPHA", Destination: "BETA", Originator: "ann@box",
 		Submitted: sampleTime, Reason: sampleErr, Queueing: transfer.Queueing{Place: 3}, Counts: transfer.Counts{Items: 3, Files: 2, FilesFailed: 1, Bytes: 9}, Current: oddName}
 	q := sampleRequest()
@@ -222,6 +222,7 @@ func TestAskingRanges(t *testing.T) {
 		"report, a word":           &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Host: long}},
 		"report, a reason":         &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Reason: long}},
 		"report, roots":            &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Roots: many}},
+		"report, exits":            &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Exits: many}},
 		"report, an instance":      &wire.Report{V: 1, Beat: &wire.Beat{Agent: "ALPHA", Instance: "a b"}},
 		"figures, no transfer":     &wire.Report{V: 1, Progress: &transfer.Progress{Source: "ALPHA", Destination: "BETA"}},
 		"figures, no source":       &wire.Report{V: 1, Progress: &transfer.Progress{ID: sampleID, Destination: "BETA"}},

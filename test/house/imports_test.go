@@ -41,7 +41,7 @@ var rows = []row{
 	{[]string{"internal/coordination", "internal/agent"}, "each decides about transfers on its own; they meet in messages, not in calls"},
 	{[]string{"internal/client/draft", "internal/client/view"}, "requests of words, and the JSON forms of all objects, for every interface; no package below knows how an interface asks and answers"},
 	{[]string{"internal/client"}, "builds and submits requests of every kind, so it knows the definitions of all duties"},
-	{[]string{"internal/agent/outbox", "internal/agent/scheduler", "internal/agent/store", "internal/agent/teller"}, "parts of an agent that do not know each other; the agent gives each the functions that it needs"},
+	{[]string{"internal/agent/earlier", "internal/agent/outbox", "internal/agent/scheduler", "internal/agent/store", "internal/agent/teller"}, "parts of an agent that do not know each other; the agent gives each the functions that it needs"},
 	{[]string{"internal/mft/translate"}, "MQ MFT's documents become values of duties here, and audit records become documents; no package below knows XML"},
 	{[]string{"internal/mft/ant"}, "scripts that ask for transfers and calls by attributes; carrying them out needs a network, which it is given"},
 	{[]string{"internal/mft/commands", "internal/mft/config"}, "the requests of MQ MFT's command lines and configurations, in types of mftxml and policy; carrying them out needs a network, which they do not import"},

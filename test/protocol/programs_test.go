@@ -55,6 +55,8 @@ func (s *stage) count(list *[]string, name string) (n int) {
 // A testPrograms runs the programs of one process.
 type testPrograms struct{ *run }
 
+func (t testPrograms) Executable(string) error { return nil }
+
 func (t testPrograms) Find(name string) (string, error) { return name, nil }
 
 func (t testPrograms) Run(ctx context.Context, c program.Call) (program.Result, error) {

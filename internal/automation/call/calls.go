@@ -7,9 +7,7 @@
 package call
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,15 +25,16 @@ import (
 )
 
 // drawer is the name of the part of the ledger that has the calls.
-const drawer = "programs"
+const drawer Drawer = "programs"
 
 // A Runner runs programs; see program.Dir.
 type Runner interface {
 	Find(name string) (file string, err error)
+	Executable(name string) error
 	Run(ctx context.Context, c program.Call) (program.Result, error)
 }
 
-// Config is the configuration of a Keeper.
+// Config is the configuration of an Executor.
 type Config struct {
 	Agent  transfer.AgentName
 	Ledger *ledger.Ledger
@@ -53,42 +52,13 @@ type Executor struct {
 	places chan struct{} // a token for each program of an incoming transfer
 }
 
-// New makes a Keeper.
+// New makes an Executor.
 func New(cfg Config) *Executor { return &Executor{cfg, make(chan struct{}, max(1, cfg.AtOnce))} }
 
-// A state is the ledger's entry of a call.
-type state struct {
-	V       int             `json:"v"`
-	Attempt int             `json:"attempt"` // the attempt that is about to run, or the last one
-	Ended   bool            `json:"ended,omitempty"`
-	Failure *transfer.Error `json:"failure,omitempty"` // of a program that has ended
-}
+// A state is the ledger's entry of a program of a request, which answers nothing.
+type state = Entry[struct{}]
 
-const stateVersion = 1
-
-func key(q *transfer.Request, at transfer.CallPoint) string {
-	return q.ID.String() + "/" + string(q.Source) + "/" + string(at)
-}
-
-func read(t *ledger.Tx, key string) (s state, err error) {
-	b := ledger.NamespaceOf(t, drawer).Get(key)
-	if len(b) == 0 {
-		return s, nil
-	}
-	if err := json.Unmarshal(b, &s); err != nil || s.V != stateVersion {
-		return s, transfer.Errorf(transfer.KindInternal, "the ledger's record of the program %s cannot be read: %w", key, err)
-	}
-	return s, nil
-}
-
-func (s state) put(t *ledger.Tx, key string) error {
-	s.V = stateVersion
-	b, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return ledger.NamespaceOf(t, drawer).Put(key, b)
-}
+func read(t *ledger.Tx, key string) (state, error) { return ReadEntry[struct{}](t, drawer, key) }
 
 // Check returns an error where a program of a request could not be run here, of those that this side runs. The error is
 // of KindDenied or KindProgram, or of a kind that waits.
@@ -129,7 +99,7 @@ func (x *Executor) Runner() Runner { return x.cfg.Runner }
 
 // Ended reports whether a program's end is on record; failure is nil where it ended well.
 func (x *Executor) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error) {
-	s, err := ledger.Read(x.cfg.Ledger, func(t *ledger.Tx) (state, error) { return read(t, key(c.Request, c.At)) })
+	s, err := ledger.Read(x.cfg.Ledger, func(t *ledger.Tx) (state, error) { return read(t, Key(c.Request, c.At)) })
 	return s.Ended, s.Failure, err
 }
 
@@ -170,7 +140,7 @@ func (x *Executor) Run(ctx context.Context, c *transfer.Call) (failure *transfer
 // refused puts on record that a program was not run.
 func (x *Executor) refused(c *transfer.Call, why *transfer.Error) (*transfer.Error, error) {
 	return why, x.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		return errors.Join(state{Ended: true, Failure: why}.put(t, key(c.Request, c.At)),
+		return errors.Join(state{Ended: true, Failure: why}.Put(t, drawer, Key(c.Request, c.At)),
 			x.note(t, c, &transfer.Ran{Code: -1}, why))
 	})
 }
@@ -185,14 +155,14 @@ func (x *Executor) stopped(ctx context.Context, c *transfer.Call) (*transfer.Err
 
 // attempt runs a program once. again says that it has failed and is to be run again.
 func (x *Executor) attempt(ctx context.Context, c *transfer.Call) (again bool, failure *transfer.Error, err error) {
-	p, at := c.Program(), key(c.Request, c.At)
+	p, at := c.Program(), Key(c.Request, c.At)
 	var now state
 	err = x.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		if now, err = read(t, at); err != nil {
 			return err
 		}
 		now.Attempt = max(now.Attempt, 1)
-		return now.put(t, at)
+		return now.Put(t, drawer, at)
 	})
 	if err != nil {
 		return false, nil, err
@@ -215,7 +185,7 @@ func (x *Executor) attempt(ctx context.Context, c *transfer.Call) (again bool, f
 		next = state{Attempt: now.Attempt + 1}
 	}
 	err = x.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		return errors.Join(next.put(t, at), x.note(t, c, ran, failure))
+		return errors.Join(next.Put(t, drawer, at), x.note(t, c, ran, failure))
 	})
 	if err != nil {
 		return false, nil, err
@@ -243,7 +213,7 @@ func (x *Executor) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failu
 func (x *Executor) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 	for _, at := range transfer.CallPoints() {
 		if at.AtDest() == atDest {
-			if err := ledger.NamespaceOf(t, drawer).Delete(key(q, at)); err != nil {
+			if err := drawer.Delete(t, q, at); err != nil {
 				return err
 			}
 		}
@@ -253,34 +223,7 @@ func (x *Executor) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error 
 
 // RemoveOld forgets programs of transfers that never came to their end here, and are older than keep.
 func (x *Executor) RemoveOld(keep time.Duration) error {
-	var old []string
-	err := x.cfg.Ledger.View(func(t *ledger.Tx) error {
-		for key := range ledger.NamespaceOf(t, drawer).All("", "") {
-			text, _, _ := strings.Cut(key, "/")
-			id, err := transfer.ParseID(text)
-			if err != nil || x.cfg.Clock.Now().Sub(id.Time()) <= keep {
-				continue
-			}
-			src, err := t.Source(id)
-			in, err2 := t.Incoming(id)
-			if err := cmp.Or(err, err2); err != nil {
-				return err
-			}
-			if (src == nil || src.State.Final()) && (in == nil || in.State.Final()) {
-				old = append(old, key)
-			}
-		}
-		return nil
-	})
-	if err != nil || len(old) == 0 {
-		return err
-	}
-	return x.cfg.Ledger.Update(func(t *ledger.Tx) (err error) {
-		for _, key := range old {
-			err = errors.Join(err, ledger.NamespaceOf(t, drawer).Delete(key))
-		}
-		return err
-	})
+	return drawer.RemoveOld(x.cfg.Ledger, x.cfg.Clock.Now(), keep, nil)
 }
 
 // environment returns the variables that tell a program about its transfer.

@@ -26,6 +26,8 @@ type runner struct {
 	at   []time.Time
 }
 
+func (r *runner) Executable(string) error { return nil }
+
 func (r *runner) Find(name string) (string, error) {
 	if name == "none" {
 		return "", transfer.Errorf(transfer.KindProgram, "there is no program %s", name)

@@ -16,7 +16,6 @@ package exit
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -30,7 +29,7 @@ import (
 )
 
 // drawer is the name of the part of the ledger that has the exits.
-const drawer = "exits"
+const drawer call.Drawer = "exits"
 
 // Config is the configuration of an Executor.
 type Config struct {
@@ -53,53 +52,29 @@ type Executor struct {
 
 // New makes an Executor. It refuses exits that the agent cannot run, with KindUsage.
 func New(cfg Config) (*Executor, error) {
-	for at, name := range cfg.Exits.Programs {
-		if err := call.Runnable(cfg.Programs.Runner(), cfg.Agent, at, &transfer.Program{Name: name}); err != nil {
+	for _, at := range transfer.ExitPoints() {
+		name := cfg.Exits.Programs[at]
+		if name == "" {
+			continue
+		}
+		err := call.Runnable(cfg.Programs.Runner(), cfg.Agent, at, &transfer.Program{Name: name})
+		if err == nil {
+			err = cfg.Programs.Runner().Executable(name)
+		}
+		if err != nil {
 			e := *transfer.AsError(err)
-			e.Kind = transfer.KindUsage
+			e.Kind, e.Text = transfer.KindUsage, "agent "+string(cfg.Agent)+" does not start with "+at.Noun()+" "+name+": "+e.Text
 			return nil, &e
 		}
 	}
 	return &Executor{Executor: cfg.Programs, cfg: cfg, places: make(chan struct{}, max(1, cfg.AtOnce))}, nil
 }
 
-// A state is the ledger's entry of an exit.
-type state struct {
-	V       int              `json:"v"`
-	Attempt int              `json:"attempt"`
-	Ended   bool             `json:"ended,omitempty"`
-	Failure *transfer.Error  `json:"failure,omitempty"`
-	Choice  *transfer.Choice `json:"choice,omitempty"` // of an exit that lets the transfer go on
-}
-
-const stateVersion = 1
-
-func key(q *transfer.Request, at transfer.CallPoint) string {
-	return q.ID.String() + "/" + string(q.Source) + "/" + string(at)
-}
-
-func read(t *ledger.Tx, key string) (s state, err error) {
-	b := ledger.NamespaceOf(t, drawer).Get(key)
-	if len(b) == 0 {
-		return s, nil
-	}
-	if err := json.Unmarshal(b, &s); err != nil || s.V != stateVersion {
-		return s, transfer.Errorf(transfer.KindInternal, "the ledger's record of the exit %s cannot be read: %w", key, err)
-	}
-	return s, nil
-}
-
-func (s state) put(t *ledger.Tx, key string) error {
-	s.V = stateVersion
-	b, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return ledger.NamespaceOf(t, drawer).Put(key, b)
-}
+// A state is the ledger's entry of an exit. It has a choice if the exit lets the transfer go on.
+type state = call.Entry[transfer.Choice]
 
 func (x *Executor) read(key string) (state, error) {
-	return ledger.Read(x.cfg.Ledger, func(t *ledger.Tx) (state, error) { return read(t, key) })
+	return ledger.Read(x.cfg.Ledger, func(t *ledger.Tx) (state, error) { return call.ReadEntry[transfer.Choice](t, drawer, key) })
 }
 
 // Runs reports whether something runs at a call point of a transfer: an exit, or a program of its request.
@@ -114,7 +89,7 @@ func (x *Executor) Exits(at transfer.CallPoint) bool { return x.cfg.Exits.Progra
 // well.
 func (x *Executor) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error) {
 	if x.Exits(c.At) {
-		s, err := x.read(key(c.Request, c.At.Exit()))
+		s, err := x.read(call.Key(c.Request, c.At.Exit()))
 		if err != nil || !s.Ended || s.Failure != nil && !c.At.Post() {
 			return s.Ended, s.Failure, err
 		}
@@ -163,14 +138,14 @@ func (x *Executor) changed(c *transfer.Call) (*transfer.Call, error) {
 
 // Choice returns the choice of the source-start exit of a transfer; nil: there is none, and all files are sent.
 func (x *Executor) Choice(q *transfer.Request) (*transfer.Choice, error) {
-	s, err := x.read(key(q, transfer.SourceStartExit))
+	s, err := x.read(call.Key(q, transfer.SourceStartExit))
 	return s.Choice, err
 }
 
 // Trigger runs the monitor exit for a trigger of a monitor, and changes the metadata of its request as the exit has
 // answered. A request with an answer on record gets the same metadata again, also where the exit is no longer configured.
 func (x *Executor) Trigger(ctx context.Context, monitor, principal string, q *transfer.Request) (failure *transfer.Error, err error) {
-	s, err := x.read(key(q, transfer.MonitorExit))
+	s, err := x.read(call.Key(q, transfer.MonitorExit))
 	if err != nil || !s.Ended && x.cfg.Exits.Programs[transfer.MonitorExit] == "" {
 		return nil, err
 	}
@@ -180,7 +155,7 @@ func (x *Executor) Trigger(ctx context.Context, monitor, principal string, q *tr
 	if failure, err = x.exit(ctx, c, f, sourcesOf(q)); failure != nil || err != nil {
 		return failure, err
 	}
-	if s, err = x.read(key(q, transfer.MonitorExit)); err == nil {
+	if s, err = x.read(call.Key(q, transfer.MonitorExit)); err == nil {
 		q.Meta = s.Choice.ApplyMeta(q.Meta)
 	}
 	return nil, err
@@ -188,14 +163,14 @@ func (x *Executor) Trigger(ctx context.Context, monitor, principal string, q *tr
 
 // ForgetTrigger removes the end of the exit of a trigger with a recorded result.
 func (x *Executor) ForgetTrigger(t *ledger.Tx, q *transfer.Request) error {
-	return ledger.NamespaceOf(t, drawer).Delete(key(q, transfer.MonitorExit))
+	return drawer.Delete(t, q, transfer.MonitorExit)
 }
 
 // Forget removes the ends of the exits and programs that one side has run for a transfer, after the transfer's end there.
 func (x *Executor) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 	for _, at := range transfer.CallPoints() {
 		if at.AtDest() == atDest {
-			if err := ledger.NamespaceOf(t, drawer).Delete(key(q, at.Exit())); err != nil {
+			if err := drawer.Delete(t, q, at.Exit()); err != nil {
 				return err
 			}
 		}
@@ -209,33 +184,7 @@ func (x *Executor) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error 
 // RemoveOld forgets exits and programs of transfers that never came to their end here, and are older than keep. The exit of
 // a trigger stays until ForgetTrigger: the trigger may wait for longer.
 func (x *Executor) RemoveOld(keep time.Duration) error {
-	var old []string
-	err := x.cfg.Ledger.View(func(t *ledger.Tx) error {
-		for key := range ledger.NamespaceOf(t, drawer).All("", "") {
-			text, _, _ := strings.Cut(key, "/")
-			id, err := transfer.ParseID(text)
-			if err != nil || strings.HasSuffix(key, "/"+string(transfer.MonitorExit)) || x.cfg.Clock.Now().Sub(id.Time()) <= keep {
-				continue
-			}
-			src, err := t.Source(id)
-			in, err2 := t.Incoming(id)
-			if err := cmp.Or(err, err2); err != nil {
-				return err
-			}
-			if (src == nil || src.State.Final()) && (in == nil || in.State.Final()) {
-				old = append(old, key)
-			}
-		}
-		return nil
-	})
-	if err == nil && len(old) > 0 {
-		err = x.cfg.Ledger.Update(func(t *ledger.Tx) (err error) {
-			for _, key := range old {
-				err = errors.Join(err, ledger.NamespaceOf(t, drawer).Delete(key))
-			}
-			return err
-		})
-	}
+	err := drawer.RemoveOld(x.cfg.Ledger, x.cfg.Clock.Now(), keep, func(key string) bool { return strings.HasSuffix(key, "/"+string(transfer.MonitorExit)) })
 	return errors.Join(err, x.Executor.RemoveOld(keep))
 }
 
@@ -245,7 +194,7 @@ func (x *Executor) exit(ctx context.Context, c *transfer.Call, f *facts, files t
 	if at != transfer.MonitorExit {
 		at = at.Exit()
 	}
-	s, err := x.read(key(c.Request, at))
+	s, err := x.read(call.Key(c.Request, at))
 	if err != nil || s.Ended {
 		return s.Failure, err
 	}
@@ -280,7 +229,7 @@ func (x *Executor) exit(ctx context.Context, c *transfer.Call, f *facts, files t
 
 	p := &transfer.Program{Name: x.cfg.Exits.Programs[at], Timeout: transfer.Duration(cmp.Or(x.cfg.Exits.Time, transfer.DefaultExitTime))}
 	now := state{Attempt: s.Attempt + 1}
-	if err := x.cfg.Ledger.Update(func(t *ledger.Tx) error { return now.put(t, key(c.Request, at)) }); err != nil {
+	if err := x.cfg.Ledger.Update(func(t *ledger.Tx) error { return now.Put(t, drawer, call.Key(c.Request, at)) }); err != nil {
 		return nil, err
 	}
 	once := &call.Attempt{Runner: x.Runner(), Clock: x.cfg.Clock, Log: x.cfg.Log.With("transfer", c.Request.ID), At: at, Program: p, ID: c.Request.ID, Number: now.Attempt,
@@ -318,7 +267,7 @@ func (x *Executor) record(c *transfer.Call, at transfer.CallPoint, s state, ran 
 		r.Role = audit.RoleDestination
 	}
 	return x.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		return errors.Join(s.put(t, key(q, at)), x.cfg.Note(t, r))
+		return errors.Join(s.Put(t, drawer, call.Key(q, at)), x.cfg.Note(t, r))
 	})
 }
 

@@ -25,6 +25,7 @@ type bench struct {
 	ran     []string
 	inputs  []string
 	notes   []audit.Record
+	plain   bool  // its programs are not executable
 	fails   error // of the next run, which then is not on record
 }
 
@@ -33,6 +34,13 @@ func (b *bench) Find(name string) (string, error) {
 		return "", transfer.Errorf(transfer.KindProgram, "there is no program %s", name)
 	}
 	return name, nil
+}
+
+func (b *bench) Executable(name string) error {
+	if b.plain {
+		return transfer.Errorf(transfer.KindProgram, "%s is not executable", name)
+	}
+	return nil
 }
 
 func (b *bench) Run(_ context.Context, c program.Call) (program.Result, error) {
@@ -192,7 +200,7 @@ func TestTheMonitorExit(t *testing.T) {
 		t.Errorf("without the exit: %v were run, %v, %v", b.ran, failure, q.Meta)
 	}
 	must(t, b.ledger.Update(func(tx *ledger.Tx) error { return b.ForgetTrigger(tx, q) }))
-	if s, err := b.read(key(q, transfer.MonitorExit)); s.Ended || err != nil {
+	if s, err := b.read(call.Key(q, transfer.MonitorExit)); s.Ended || err != nil {
 		t.Errorf("it is still on record: %v", err)
 	}
 	if failure, err := newBench(t, nil).Trigger(t.Context(), "ORDERS", "ann", q); failure != nil || err != nil {
@@ -219,9 +227,9 @@ func TestOldExits(t *testing.T) {
 func TestExitsThatAreMissing(t *testing.T) {
 	set, err := transfer.ParseExits([]string{"monitor=none"}, 0)
 	must(t, err)
-	for _, runner := range []call.Runner{nil, &bench{}} {
+	for _, runner := range []call.Runner{nil, &bench{}, &bench{answers: map[string]string{"none": ""}, plain: true}} {
 		_, err := New(Config{Agent: "ALPHA", Exits: set, Programs: call.New(call.Config{Runner: runner})})
-		if transfer.KindOf(err) != transfer.KindUsage {
+		if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "agent ALPHA does not start with the monitor exit none") {
 			t.Errorf("with %v: %v", runner, err)
 		}
 	}

@@ -105,6 +105,8 @@ func (w *world) crash() {
 	w.start()
 }
 
+func (w *world) Executable(string) error { return nil }
+
 func (w *world) Find(name string) (string, error) {
 	if name == "none" {
 		return "", transfer.Errorf(transfer.KindProgram, "there is no program none")

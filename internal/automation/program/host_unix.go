@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // checkWritable returns the reason why a user other than this one and root could write to a file or directory.
@@ -21,6 +23,9 @@ func checkWritable(info fs.FileInfo) error {
 	}
 	return nil
 }
+
+// mayExecute reports whether this user may execute a file.
+func mayExecute(file string) bool { return unix.Access(file, unix.X_OK) == nil }
 
 // setProcessGroup gives a command a process group, which is killed at the end of its context.
 func setProcessGroup(cmd *exec.Cmd) {

@@ -99,6 +99,16 @@ func (d *Dir) Find(name string) (string, error) {
 	return file, err
 }
 
+// Executable returns an error for a program that this user may not execute. It names the file: it is for the operator of
+// the agent.
+func (d *Dir) Executable(name string) error {
+	file, err := d.Find(name)
+	if err != nil || mayExecute(file) {
+		return err
+	}
+	return d.bad(name, errors.New("it is not executable")).WithHint("`chmod 755 " + file + "`")
+}
+
 // find returns the file of a program and its directory. A relative name is looked for in each directory in turn; an
 // absolute one lies in one of them.
 func (d *Dir) find(name string) (file, dir string, err error) {

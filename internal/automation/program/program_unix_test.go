@@ -135,6 +135,21 @@ func TestOnlyProgramsOfTheDirectory(t *testing.T) {
 	}
 }
 
+// A program that its user may not execute is found, and its mode is told.
+func TestExecutable(t *testing.T) {
+	d := dirOf(t, map[string]string{"yes.sh": "", "no.sh": ""})
+	file := filepath.Join(d.Path(), "no.sh")
+	must(t, os.Chmod(file, 0o644))
+	must(t, d.Executable("yes.sh"))
+	err := d.Executable("no.sh")
+	if transfer.KindOf(err) != transfer.KindProgram || !strings.Contains(err.Error(), "it is not executable") || transfer.AsError(err).Hint != "`chmod 755 "+file+"`" {
+		t.Errorf("a program without x: %v", err)
+	}
+	if err := d.Executable("none.sh"); transfer.KindOf(err) != transfer.KindProgram {
+		t.Errorf("a program that is missing: %v", err)
+	}
+}
+
 // Several directories are searched in turn, and an absolute name is one of a file in any of them.
 func TestSeveralDirectories(t *testing.T) {
 	first, second := dirOf(t, map[string]string{"both": "echo first", "one": "pwd"}), dirOf(t, map[string]string{"both": "echo second", "other": "pwd"})

@@ -170,7 +170,7 @@ func newAgentShow() *cobra.Command {
 			{"queue manager", strings.TrimSpace(output.Printable(a.Manager) + " in " + a.Mode + " mode")}, {"durability", output.Or(a.Durability, "synced always")},
 			{"roots", strings.Join(a.Roots, " ")}, {"sending", fmt.Sprintf("%d of %d, %d waiting of %d, %d parked", a.SourceRun, a.MaxSource, a.SourceWait, a.MaxQueued, a.Parked)},
 			{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"sends at most", ratesText(a.Rates)}, {"audit outbox", output.Plural(int64(a.Outbox), "record")},
-			{"chunk, window, frame, checkpoint", output.SettingsText(a.Settings)}, {"platform lacks", output.Or(strings.Join(a.Limits, "; "), "nothing")},
+			{"chunk, window, frame, checkpoint", output.SettingsText(a.Settings)}, {"exits", output.Or(output.Printable(strings.Join(a.Exits, " ")), "none")}, {"platform lacks", output.Or(strings.Join(a.Limits, "; "), "nothing")},
 			{"incarnation", a.Incarnation}, {"instance", a.Instance},
 		}
 		for _, s := range a.Standbys {

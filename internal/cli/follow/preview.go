@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -99,4 +100,10 @@ func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, count
 	}
 
 	fmt.Fprintln(out)
+	if slices.Contains(p.Exits, transfer.SourceStartExit) {
+		fmt.Fprintf(out, "%s of agent %s decides when the transfer starts: it may cancel it, and leave out and rename files\n", transfer.SourceStartExit.Noun(), q.Source)
+	}
+	if slices.Contains(p.Exits, transfer.DestStartExit) {
+		fmt.Fprintf(out, "%s of agent %s decides when the transfer starts: it may cancel it\n", transfer.DestStartExit.Noun(), q.Destination)
+	}
 }

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/output/outputtest"
 	"ferry/internal/transfer"
 )
 
@@ -50,17 +49,5 @@ func TestScreens(t *testing.T) {
 			shown.WriteString("  |" + l + "\n")
 		}
 	}
-	name := filepath.Join("testdata", "screens.txt")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(shown.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil || string(want) != shown.String() {
-		t.Errorf("the screens have changed (go test ./internal/cli/follow -update writes them): %v\n%s", err, shown.String())
-	}
+	outputtest.Screens(t, *update, shown.String())
 }

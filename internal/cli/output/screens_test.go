@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"ferry/internal/cli/output/outputtest"
 )
 
 var update = flag.Bool("update", false, "write the screens anew")
@@ -140,17 +140,5 @@ func TestScreens(t *testing.T) {
 			}
 		}
 	}
-	name := filepath.Join("testdata", "screens.txt")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(shown.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil || string(want) != shown.String() {
-		t.Errorf("the screens have changed (go test ./internal/cli/output -update writes them): %v\n%s", err, shown.String())
-	}
+	outputtest.Screens(t, *update, shown.String())
 }

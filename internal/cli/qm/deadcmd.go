@@ -11,7 +11,6 @@ import (
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/client/view"
-	"ferry/internal/mft/translate"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -111,7 +110,7 @@ func newDeadResend() *cobra.Command {
 taken, that was cancelled, or that is too old for its agent is not sent again. Coordination must
 answer for that.`,
 		func(cmd *cobra.Command, q *session.Query, net *client.Client, id string) error {
-			d, err := client.ResendDeadLetter(cmd.Context(), net, id, translate.RequestIn)
+			d, err := client.ResendDeadLetter(cmd.Context(), net, id)
 			if err == nil {
 				output.Result(cmd, q.JSON, view.DeadLetterOf(view.TypeResent, d), "letter %s is in the queue of agent %s again\n", d.ID, output.Printable(d.Agent))
 			}

@@ -74,13 +74,13 @@ func New() *cobra.Command {
 	c := &cobra.Command{Use: "status", Short: "Show on one screen the transfers that run, wait and have failed, and agents that are away", Args: usage.NoArgs,
 		Long: `Shows the transfers that have failed since yesterday and were not repeated with ferry transfer
 retry, those that wait, are parked or run, the agents and queue managers that are away or
-degraded, and the monitors with a problem.
+degraded, the monitors with a problem, and the dead letters of the queue manager.
 
 Result codes: 0 nothing needs a person, 1 something does: a failed or parked transfer, one that
 waits for space, an agent that is unreachable or degraded, a queue manager that is away or
-degraded, a problem of a monitor, a question that was not answered. An agent that was
-stopped is no trouble unless transfers wait for it. Where the command itself fails, the code is that of the failure; for an
-internal error or an unsupported version it is 70.`,
+degraded, a problem of a monitor, a dead letter, a questionthat was not answered. An agent
+ that was stopped is no trouble unless transfers wait for it. Where the command itself fails, the code is that of the
+failure; for an internal error or an unsupported version it is 70.`,
 		Example: "  ferry status\n  ferry status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			net, ctx, done, err := q.Open(cmd)
@@ -129,7 +129,7 @@ func sections(ctx context.Context, net *client.Client, timeout time.Duration, no
 	if err != nil {
 		return nil, false, err
 	}
-	all = []*section{failed, parked, waiting, running, agents, monitors(ctx, net), managers(ctx, net, timeout)}
+	all = []*section{failed, parked, waiting, running, agents, monitors(ctx, net), letters(ctx, net, timeout), managers(ctx, net, timeout)}
 	return all, end.Own, context.Cause(ctx)
 }
 
@@ -226,6 +226,28 @@ func monitors(ctx context.Context, net *client.Client) *section {
 	}, func(transfer.AgentName, error) {})
 	if err != nil {
 		s.unknown(err)
+	}
+	return s
+}
+
+// letters returns the section of the dead letters of the connected queue manager, the oldest first.
+func letters(ctx context.Context, net *client.Client, timeout time.Duration) *section {
+	s := &section{heading: "dead letters", columns: []string{"LETTER", "KIND", "AGENT", "FROM", "KEPT", "REASON"}, list: "ferry queue dead ls", trouble: true}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	oldest := time.Time{}
+	err := client.EachDeadLetter(ctx, net, "", func(d *wire.DeadLetter) {
+		if oldest.IsZero() {
+			oldest = d.Kept
+		}
+		s.add(view.DeadLetterOf(view.TypeDeadLetter, d), d.ID, d.Kind, output.Printable(d.Agent), output.Printable(d.From), output.Stamp(d.Kept), output.Printable(d.Reason))
+	})
+	switch {
+	case transfer.KindOf(err) == transfer.KindDenied: // an earlier queue manager has none
+	case err != nil:
+		s.unknown(err)
+	case len(s.objects) > 0:
+		s.heading = fmt.Sprintf("dead letters since %s, see `%s`", output.Stamp(oldest), s.list)
 	}
 	return s
 }

@@ -377,7 +377,7 @@ type Command struct {
 
 // Control sends a command about a transfer, and prints the transfer's status after it.
 func Control(ctx context.Context, q *session.Query, cmd *cobra.Command, net *client.Client, c Command, of client.Transfer) error {
-	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, q.Timeout, fmt.Errorf("no answer has come within %s", q.Timeout))
 	defer cancel()
 	var p *transfer.Progress
 	var err error

@@ -2,12 +2,10 @@ package status_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"ferry/internal/audit"
 	"ferry/internal/coordination/status"
-	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -15,9 +13,8 @@ import (
 // A source that has started again is asked about the transfers that it had accepted: at once where
 // its destination had not accepted them, and else when that has had the time to ask.
 func TestASourceThatHasStartedAgainIsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	withPicture(t, func(t *testing.T, p *status.Picture) {
 		const grace = 45 * time.Second
-		p := status.New(clock.System)
 		beat := func(instance string) {
 			if _, err := p.Beat(&wire.Beat{Agent: "ALPHA", Instance: instance, Incarnation: instance, Status: wire.AgentReady, Started: time.Now()}); err != nil {
 				t.Fatal(err)

@@ -2,7 +2,6 @@ package status_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"ferry/internal/coordination/status"
@@ -12,8 +11,7 @@ import (
 
 // The time when an agent was heard last outlives a run of coordination.
 func TestHeard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := status.New(clock.System)
+	withPicture(t, func(t *testing.T, p *status.Picture) {
 		for _, b := range []wire.Beat{{Agent: "AWAY", Status: wire.AgentReady}, {Agent: "STOPPED", Status: wire.AgentStopped}, {Agent: "UP", Status: wire.AgentReady}} {
 			if _, err := p.Beat(&b); err != nil {
 				t.Fatal(err)

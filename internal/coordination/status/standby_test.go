@@ -4,19 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"ferry/internal/coordination/status"
-	"ferry/internal/sys/clock"
 	"ferry/internal/wire"
 )
 
 // Standbys are shown beside the active instance and do not change its picture. They are forgotten when they are silent,
 // stop, or become active.
 func TestStandbys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := status.New(clock.System)
+	withPicture(t, func(t *testing.T, p *status.Picture) {
 		shows := func(want string) {
 			t.Helper()
 			var all []string

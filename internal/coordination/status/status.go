@@ -220,8 +220,11 @@ func (p *Picture) Progress(g *transfer.Progress) {
 func over(g *transfer.Progress) bool { return g.State.Final() && g.State != transfer.Withdrawn }
 
 // Queued takes a submitter's report about a transfer before any agent has reported it. The transfer was submitted; or
-// its submitter has withdrawn it, or its agent has refused it (Failed).
+// its submitter has withdrawn it, or its agent has refused it (Failed). Figures and times of a run are the agent's alone to
+// report, and are left out.
 func (p *Picture) Queued(g *transfer.Progress) {
+	g = &transfer.Progress{ID: g.ID, State: g.State, Source: g.Source, Destination: g.Destination, Originator: g.Originator, Principal: g.Principal,
+		Job: g.Job, Priority: g.Priority, Submitted: g.Submitted, Reason: g.Reason, Code: g.Code}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{g.ID, g.Source}]

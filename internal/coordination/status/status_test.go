@@ -27,9 +27,13 @@ func wait(d time.Duration) {
 	time.Sleep(d)
 }
 
+// withPicture runs a test with an empty picture, in a bubble.
+func withPicture(t *testing.T, test func(t *testing.T, p *status.Picture)) {
+	synctest.Test(t, func(t *testing.T) { test(t, status.New(clock.System)) })
+}
+
 func TestAgentsAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := status.New(clock.System)
+	withPicture(t, func(t *testing.T, p *status.Picture) {
 		state := func(name transfer.AgentName) string {
 			for _, a := range p.Agents() {
 				if a.Agent == name {
@@ -70,8 +74,7 @@ func TestAgentsAge(t *testing.T) {
 
 // TestKnown is R4: no agent is called unknown before two heartbeats could have come.
 func TestKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := status.New(clock.System)
+	withPicture(t, func(t *testing.T, p *status.Picture) {
 		if k := p.Known("ALPHA"); k.Known || k.Sure || k.Wait != 2*wire.BeatEvery {
 			t.Errorf("at once: %+v", k)
 		}
@@ -91,7 +94,7 @@ func TestKnown(t *testing.T) {
 		}
 		p.Beat(&wire.Beat{Agent: "ALPHA", Manager: "QM2", Status: wire.AgentReady})
 		where("QM2", "present,")
-		time.Sleep(wire.UnreachableAfter + 1)
+		wait(wire.UnreachableAfter + 1)
 		where("", "silent,")
 		p.Beat(&wire.Beat{Agent: "ALPHA", Manager: "QM2", Status: wire.AgentStopped})
 		where("", "stopped,")
@@ -321,8 +324,7 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 
 // However many agents are made up, those that are heard stay. A new one finds room when others are away.
 func TestAgentsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := status.New(clock.System)
+	withPicture(t, func(t *testing.T, p *status.Picture) {
 		p.Know("OLD")
 		for n := range status.MaxAgents + 100 {
 			p.Beat(&wire.Beat{Agent: transfer.AgentName(fmt.Sprint("MADE", n)), Status: wire.AgentReady})
@@ -349,8 +351,7 @@ func TestAgentsAreBounded(t *testing.T) {
 
 // A transfer with a silent source says so, until the source is heard again or the transfer has ended.
 func TestTransferOfASilentSource(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := status.New(clock.System)
+	withPicture(t, func(t *testing.T, p *status.Picture) {
 		p.Beat(&wire.Beat{Agent: "ALPHA", Status: wire.AgentActive})
 		p.Progress(&transfer.Progress{ID: id(1), State: transfer.Running, Source: "ALPHA", Destination: "BETA"})
 		p.Progress(&transfer.Progress{ID: id(2), State: transfer.Successful, Source: "ALPHA", Destination: "BETA"})
@@ -509,8 +510,7 @@ func TestRefusedRequestIsListed(t *testing.T) {
 
 // A transfer to an agent that is silent waits for it, also if the agent was not heard since coordination started.
 func TestTransferToASilentAgentWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := status.New(clock.System)
+	withPicture(t, func(t *testing.T, p *status.Picture) {
 		p.Know("BETA")
 		p.Progress(&transfer.Progress{ID: id(3), Source: "ALPHA", Destination: "BETA", State: transfer.Running})
 		beat := func() {

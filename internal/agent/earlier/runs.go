@@ -1,0 +1,79 @@
+// Package earlier finds out whether requests that were dead letters have run. A ledger that was made after a request was
+// stored does not know that: an agent may have been removed and enrolled again. Coordination does.
+package earlier
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"ferry/internal/sys/clock"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+const (
+	ranTime  = 2 * time.Second // of coordination, to answer a question about a request
+	ranPause = 5 * time.Second // without such questions, after one that was not answered: the reader of the queue waits for each
+)
+
+// Runs are the runs of requests before the agent's ledger was made.
+type Runs struct {
+	Agent transfer.AgentName
+	Clock clock.Clock
+	Known func(transfer.ID) (bool, error)                                           // reports whether the ledger has a request
+	Ask   func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) // coordination, for this agent
+
+	silent atomic.Pointer[time.Time] // when coordination has last not answered
+}
+
+// Check returns an error for a request that was a dead letter and must not run: KindConflict if it has run or was
+// withdrawn, and KindBusy if that is not known. A request that the ledger has is the same transfer again, and passes.
+func (r *Runs) Check(ctx context.Context, id transfer.ID, principal string) error {
+	known, err := r.Known(id)
+	if known || err != nil {
+		return err
+	}
+	unknown := func(why any) error {
+		return transfer.Errorf(transfer.KindBusy, "the request was a dead letter, and waits until it is known whether its transfer %s has run: %v", id, why).
+			WithHint("start coordination; `ferry status` shows whether it answers")
+	}
+	if at := r.silent.Load(); at != nil && r.Clock.Now().Sub(*at).Abs() < ranPause {
+		return unknown("coordination does not answer")
+	}
+	data, err := r.Ask(ctx, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskTransfer, Suffix: id.String()}), ranTime)
+	if err != nil {
+		now := r.Clock.Now()
+		r.silent.Store(&now)
+		return unknown(err)
+	}
+	ans, err := wire.DecodeAnswer(data)
+	switch {
+	case transfer.KindOf(err) == transfer.KindNotFound:
+		return nil
+	case err != nil:
+		return unknown(err)
+	case len(ans.Transfers) == 0:
+		return nil
+	}
+	if p := &ans.Transfers[0]; p.Source != r.Agent || hasRun(p, principal) { // another source may hide the transfer of this one
+		return transfer.Errorf(transfer.KindConflict, "the request is not taken: it was a dead letter, and its transfer %s is %s already", id, p.State).
+			WithHint("`ferry transfer show " + id.String() + "` has its outcome; submit the request again under a new ID")
+	}
+	return nil
+}
+
+// hasRun reports whether coordination's picture of a transfer shows that an agent has taken it, or that its principal has
+// withdrawn it. Everyone may report a transfer as queued or withdrawn. Such a report has no start and no hash of a
+// request, and one of another principal does not count.
+func hasRun(p *transfer.Progress, principal string) bool {
+	switch p.State {
+	case transfer.Queued:
+		return false
+	case transfer.Withdrawn:
+		return p.Principal == principal || !p.Started.IsZero() || p.Request != ""
+	case transfer.Failed: // an agent may have refused it before
+		return !p.Started.IsZero() || p.Request != ""
+	}
+	return true
+}
