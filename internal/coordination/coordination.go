@@ -180,6 +180,20 @@ func (s *Service) open() (err error) {
 	return nil
 }
 
+// definitionsOf opens the definitions of the agents. It removes those of agents that the registry, where it is whole,
+// does not have, and those of agents that were removed after they had told them.
+func definitionsOf(s *Service, whole bool) *definitions {
+	var fence func() error
+	if s.cfg.Claim != nil {
+		fence = s.cfg.Claim.fence
+	}
+	d := openDefinitions(filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Log)
+	if err := d.forgetRemoved(s.picture, whole); err != nil {
+		s.cfg.Log.Warn("the definitions of removed agents stay until coordination starts again", "error", err)
+	}
+	return d
+}
+
 // addToPicture takes a record of the log into the picture. It reports false for a record about another agent's transfer.
 func (s *Service) addToPicture(r *audit.Record) bool {
 	if r.Event == audit.Removed && r.Agent == audit.Coordination {

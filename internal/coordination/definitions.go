@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -74,20 +73,6 @@ func openDefinitions(file string, fence func() error, log *slog.Logger) *definit
 	d := &definitions{file: file, room: allDefinitions, fence: fence, log: log, of: map[string]int{}, more: make(chan struct{}, 1)}
 	if _, err := d.opened(true); err != nil {
 		log.Warn("the definitions of agents cannot be kept", "error", err)
-	}
-	return d
-}
-
-// definitionsOf opens the definitions of the agents. It removes those of agents that the registry, where it is whole,
-// does not have, and those of agents that were removed after they had told them.
-func definitionsOf(s *Service, whole bool) *definitions {
-	var fence func() error
-	if s.cfg.Claim != nil {
-		fence = s.cfg.Claim.fence
-	}
-	d := openDefinitions(filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Log)
-	if err := d.forgetRemoved(s.picture, whole); err != nil {
-		d.log.Warn("the definitions of removed agents stay until coordination starts again", "error", err)
 	}
 	return d
 }

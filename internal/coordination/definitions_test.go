@@ -368,7 +368,7 @@ func TestKeptInPages(t *testing.T) {
 func TestKeptByName(t *testing.T) {
 	s := &Service{picture: status.New(clock.System), definitions: openedDefinitions(t, t.TempDir()), quiet: quiet.New(slog.New(slog.DiscardHandler), time.Now)}
 	for _, agent := range []transfer.AgentName{"ALPHA", "BETA", "GAMMA"} {
-		k := &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("job", "one-5", "x"), aDefinition("job", "ten-15", "x"), aDefinition("jobs", "one-5", "x"), aDefinition("job", "one-55", "x")}}
+		k := &wire.Keep{Mark: "a", Missing: map[string]int{"job": 7, "monitor": 9}, Sandbox: true, Put: []wire.Definition{aDefinition("job", "one-5", "x"), aDefinition("job", "ten-15", "x"), aDefinition("jobs", "one-5", "x"), aDefinition("job", "one-55", "x")}}
 		k.Put = append(k.Put, wire.Definition{DefinitionName: wire.DefinitionName{Noun: "job", Key: "of bob-5"}, Owner: "bob", Shown: json.RawMessage("1")})
 		if err := s.definitions.change(agent, k, time.Now()); err != nil {
 			t.Fatal(err)
@@ -405,6 +405,9 @@ func TestKeptByName(t *testing.T) {
 				for _, of := range page.Agents {
 					ask.AfterAgent, ask.AfterKey = of.Agent, of.Definitions[0].Key
 					got = append(got, fmt.Sprint(of.Definitions[0].Key, " ", of.Agent))
+					if of.Missing != 7 || !of.Sandbox {
+						t.Errorf("%s has a sandbox: %t, and %d jobs are missing", of.Agent, of.Sandbox, of.Missing)
+					}
 				}
 				if !page.More {
 					break
