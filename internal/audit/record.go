@@ -163,10 +163,11 @@ type RequestFacts struct {
 	transfer.Options
 
 	transfer.Terms
-	Tally    string               `json:"tally,omitempty"` // of a job that deletes its sources: the sum required for the deletion
-	Base     transfer.Path        `json:"base,omitempty"`  // the sources are names beneath it
-	Parent   transfer.ID          `json:"parent,omitzero"` // of a retry: the transfer that it repeats
-	Only     []transfer.Path      `json:"only,omitempty"`  // of a retry: the sources of its items; none: all
+	Tally    string               `json:"tally,omitempty"`   // of a job that deletes its sources: the sum required for the deletion
+	Base     transfer.Path        `json:"base,omitempty"`    // the sources are names beneath it
+	Parent   transfer.ID          `json:"parent,omitzero"`   // of a retry: the transfer that it repeats
+	MayEnd   bool                 `json:"may_end,omitempty"` // of a retry: its submitter may end the transfer of Parent, by the rules of the source
+	Only     []transfer.Path      `json:"only,omitempty"`    // of a retry: the sources of its items; none: all
 	MoreOnly int                  `json:"more_only,omitempty"`
 	Resolved *transfer.Resolution `json:"resolved,omitempty"` // the resolved Dest; of Started
 	Targets  []transfer.Resolved  `json:"targets,omitempty"`  // the resolved DESTs of Items, as many as fit

@@ -96,8 +96,8 @@ func (p *Picture) matches(f *wire.Filter, e *entry) bool {
 	if !passed || f == nil || !f.Open {
 		return passed
 	}
-	_, done := p.retriedAs(e)
-	return !done
+	_, over, _ := p.repetitions(e)
+	return !over
 }
 
 // passes is matches without the field Open of a filter.

@@ -32,10 +32,10 @@ type Picture struct {
 	agents    map[transfer.AgentName]*seen
 	removed   map[transfer.AgentName]time.Time // when each was removed, MaxAgents at most
 	transfers map[key]*entry
-	retries   map[key][]transfer.ID // of transfers that were repeated: the repetitions that the picture has
-	complete  time.Time             // transfers that ended before may be missing; zero: none is
-	count     uint64                // entries ever made
-	bytes     int                   // of all entries
+	retries   map[key][]*entry // of transfers that were repeated: the transfers of the picture that name them
+	complete  time.Time        // transfers that ended before may be missing; zero: none is
+	count     uint64           // entries ever made
+	bytes     int              // of all entries
 }
 
 type seen struct {
@@ -64,6 +64,8 @@ type entry struct {
 	bytes int
 
 	related transfer.Related // without RetriedAs
+	mayEnd  bool             // the submitter may end the transfer that it repeats
+	brought []broughtItem    // of the failed items of that, transfer.MaxFailures at most
 	rate    rate
 	refused bool // made of a refusal alone: the ID may be of another principal's transfer
 
@@ -73,7 +75,7 @@ type entry struct {
 
 // New makes an empty picture that begins to listen now.
 func New(c clock.Clock) *Picture {
-	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}, retries: map[key][]transfer.ID{}}
+	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}, retries: map[key][]*entry{}}
 }
 
 // Know adds an agent that is known by name only. It reports whether it is new.
@@ -298,6 +300,9 @@ func (p *Picture) weigh(e *entry) {
 	}
 
 	size := basics(e) + weight(e.Reason)
+	for n := range e.brought {
+		size += len(e.brought[n].source) + 32
+	}
 	for i := range e.Failures {
 		o := &e.Failures[i]
 		size += len(o.Path) + len(o.Source) + len(o.Picked) + len(o.Note) + weight(o.Err) + 256
@@ -340,7 +345,7 @@ func (p *Picture) lighten() {
 		if last := len(most.whole) - 1; last >= 0 {
 			e := most.whole[last]
 			most.whole, most.bare = most.whole[:last], append(most.bare, e)
-			e.Failures, e.Reason = nil, nil
+			e.Failures, e.Reason, e.brought = nil, nil, nil
 			p.bytes += basics(e) - e.bytes
 			e.bytes = basics(e)
 		} else {
@@ -575,7 +580,7 @@ func (p *Picture) shown(e *entry) transfer.Progress {
 	g := &e.Progress
 	c := *g
 	c.Related, c.Rate = e.related, e.rate.last
-	c.RetriedAs, _ = p.retriedAs(e)
+	c.RetriedAs, c.Retried, c.RetriedFiles = p.repetitions(e)
 	if c.State.Final() || c.State == transfer.Parked || c.State == transfer.Queued {
 		return c
 	}
