@@ -48,7 +48,7 @@ func TestALedgerThatFailsDecidesNothing(t *testing.T) {
 	}
 
 	// A sender may end the requests of its own, also such as are not known yet. But the transfer that it names may be another's.
-	if rules, err = policy.Parse([]byte(`{"v":1,"rules":[{"name":"senders","who":["user:ann","user:bob"],"may":["source"]}]}`)); err != nil {
+	if rules, err = policy.Parse([]byte(`{"v":1,"rules":[{"name":"senders","who":["user:ann","user:bob"],"may":["source"],"read":["**"]}]}`)); err != nil {
 		t.Fatal(err)
 	}
 	senders, err := newGatekeeper(&core{cfg: Config{Name: "ALPHA", Sandbox: rules}, conn: conn, ledger: l, log: log}, func() {})

@@ -71,14 +71,20 @@ type Filter struct {
 	Since  time.Time          `json:"since,omitzero"`   // excludes transfers that ended earlier; of a record, those written earlier
 	Until  time.Time          `json:"until,omitzero"`   // excludes transfers submitted later; of a record, those written later
 	Failed bool               `json:"failed,omitempty"` // only transfers with failed files, or failed ones; of a record, with failed items
-	Open   bool               `json:"open,omitempty"`   // no transfer that was repeated, unless the last repetition was cancelled; of transfers only
+	Open   bool               `json:"open,omitempty"`   // no transfer that was repeated, unless the repetitions were cancelled; of transfers only
 	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
 	Name   transfer.Path      `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
 	Role   string             `json:"role,omitempty"`   // role of the agent that wrote a record with such an item; default: destination
 	From   transfer.AgentName `json:"from,omitempty"`   // the source agent
 	To     transfer.AgentName `json:"to,omitempty"`     // the destination agent
 	User   string             `json:"user,omitempty"`   // the principal, as displayed; a pattern, as Job
+
+	RetryOf transfer.ID   `json:"retry_of,omitzero"` // only transfers that count as repetitions of it; of transfers only
+	IDs     []transfer.ID `json:"ids,omitempty"`     // only these, MaxIDs at most; of transfers only
 }
+
+// MaxIDs is the greatest number of IDs in a Filter.
+const MaxIDs = 100
 
 // Sums are the figures of all transfers that pass a filter.
 type Sums struct {

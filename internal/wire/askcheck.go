@@ -122,7 +122,7 @@ func (f *Filter) fits() bool {
 	if f == nil {
 		return true
 	}
-	ok := short(f.Role, string(f.From), string(f.To)) && len(f.User) <= MaxText && len(f.States) <= maxNames && len(f.Meta) <= maxNames && len(f.Job) <= MaxText && len(f.Name) <= MaxText
+	ok := short(f.Role, string(f.From), string(f.To)) && len(f.User) <= MaxText && len(f.States) <= maxNames && len(f.Meta) <= maxNames && len(f.Job) <= MaxText && len(f.Name) <= MaxText && len(f.IDs) <= MaxIDs
 	for _, s := range f.States {
 		ok = ok && short(string(s))
 	}

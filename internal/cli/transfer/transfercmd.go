@@ -157,7 +157,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		rows = append(rows, []string{"cancelled by", output.Person(p.CancelledBy)})
 	}
 	if !p.RetriedAs.IsZero() {
-		rows = append(rows, []string{"retried as", p.RetriedAs.String()})
+		rows = append(rows, []string{"retried as", p.RetriedAs.String() + retriedText(p)})
 	}
 	if q := r.Request; q != nil {
 		if !q.Parent.IsZero() {
@@ -216,6 +216,17 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 	for _, f := range p.Failures {
 		fmt.Fprintf(out, "failed  %s\n", output.Failure(&f))
 	}
+}
+
+// retriedText describes the repetitions of a transfer that leave it open.
+func retriedText(p *transfer.Progress) string {
+	switch {
+	case p.Retried:
+		return ""
+	case p.RetriedFiles > 0:
+		return fmt.Sprintf(" (cancelled; %d of the %d failed items have arrived)", p.RetriedFiles, p.FilesFailed)
+	}
+	return " (cancelled)"
 }
 
 // bytesText describes the bytes of a transfer; with the part of all of them while it has not ended.

@@ -106,6 +106,10 @@ func (p *Picture) passes(f *wire.Filter, e *entry) bool {
 		return true
 	}
 
+	if !f.RetryOf.IsZero() && !p.repeats(e, f.RetryOf) || len(f.IDs) > 0 && !slices.Contains(f.IDs, e.ID) {
+		return false
+	}
+
 	for k, v := range f.Meta {
 		if has, ok := e.meta[k]; !ok || has != v {
 			return false

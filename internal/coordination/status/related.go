@@ -42,6 +42,12 @@ func (p *Picture) unrelate(e *entry) {
 	p.retries[of] = left
 }
 
+// repeats reports whether a transfer counts as a repetition of the one with an ID.
+func (p *Picture) repeats(e *entry, id transfer.ID) bool {
+	of := p.transfers[key{id, e.Source}]
+	return e.related.RetryOf == id && of != nil && e.counts(of)
+}
+
 // A broughtItem is a failed item of a transfer that a repetition of it has brought: its source, and its target.
 type broughtItem struct {
 	source transfer.Path
@@ -55,11 +61,12 @@ func (p *Picture) bring(e *entry, r *audit.Record) {
 		return
 	}
 	for n := range r.Items {
-		at := broughtItem{r.Items[n].Reads(), r.Items[n].To}
-		failed := func(f transfer.Outcome) bool {
-			return f.Type != transfer.ItemBad && at == broughtItem{f.Reads(), f.To}
+		o := &r.Items[n]
+		at := broughtItem{o.Reads(), o.To}
+		failed := func(f transfer.Outcome) bool { // a source that was missing may be a directory by now, with more in it
+			return at == broughtItem{f.Reads(), f.To} && (f.Type != transfer.ItemBad || o.Type != transfer.ItemDir)
 		}
-		if !r.Items[n].Failed() && slices.ContainsFunc(of.Failures, failed) && !slices.Contains(e.brought, at) {
+		if !o.Failed() && slices.ContainsFunc(of.Failures, failed) && !slices.Contains(e.brought, at) {
 			e.brought = append(e.brought, at)
 		}
 	}
