@@ -66,6 +66,13 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 	return p, nil
 }
 
+// Acknowledge puts on record that this user has seen the failure of a transfer. Lists of failures leave it out then. The
+// user must have submitted the transfer, or have the authority operate at its source.
+func (c *Client) Acknowledge(ctx context.Context, id transfer.ID, reason string) error {
+	_, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskSeen, Body: wire.Marshal(wire.Seen{Transfer: id, Reason: reason})})
+	return err
+}
+
 // StatesOf returns coordination's states of transfers of a source. It leaves out those that coordination does not know,
 // and all where it does not answer.
 func (c *Client) StatesOf(ctx context.Context, source transfer.AgentName, ids []transfer.ID) map[transfer.ID]transfer.State {

@@ -47,6 +47,15 @@ type Related struct {
 	Retried      bool   `json:"retried,omitempty"`       // that was not cancelled, or nothing was left to bring: the failure is not open
 	RetriedFiles int64  `json:"retried_files,omitempty"` // failed files that repetitions have brought, as far as coordination has their names
 	CancelledBy  string `json:"cancelled_by,omitempty"`  // the principal of the command
+
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"` // of its failure; nil: nobody has
+}
+
+// An Acknowledgement says that a person has seen the failure of a transfer, and that it is left as it is.
+type Acknowledgement struct {
+	By     string    `json:"by"` // the principal
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason,omitempty"` // in the words of the person
 }
 
 // Found has the totals of a walk so far.

@@ -93,7 +93,7 @@ func progress(p *transfer.Progress) string {
 		rule{"a place out of its range", within(p.Place, 0, maxPlace)},
 		rule{"settings out of their range", p.Settings.Check() == nil},
 		rule{"figures out of their range", figures && within(p.Code, 0, 255)},
-		rule{"a principal that is none", principal(p.CancelledBy)},
+		rule{"a principal that is none", principal(p.CancelledBy) && (p.Acknowledged == nil || principal(p.Acknowledged.By))},
 		rule{"too many failures", len(p.Failures) <= transfer.MaxFailures})
 }
 

@@ -63,9 +63,10 @@ func (f *FilterFlags) Add(c *cobra.Command) {
 	f.addEnds(c)
 }
 
-// AddAll adds the flag --all to a list of transfers, where --failed leaves out those that were repeated.
+// AddAll adds the flag --all to a list of transfers, where --failed leaves out those that were repeated or
+// acknowledged.
 func (f *FilterFlags) AddAll(c *cobra.Command) {
-	c.Flags().BoolVar(&f.all, "all", false, "with --failed, those that were repeated, too")
+	c.Flags().BoolVar(&f.all, "all", false, "with --failed, those that were repeated or acknowledged, too")
 }
 
 func (f *FilterFlags) addEnds(c *cobra.Command) {

@@ -135,7 +135,7 @@ A new transfer has your name and your rights, also where the old one was another
 			f.JSON = q.JSON
 			r := &repeater{cmd: cmd, net: net, f: f}
 			if len(args) > 0 {
-				return r.all(ctx, args, func(ctx context.Context, id string) error { return r.named(ctx, id, s.failed) })
+				return all(ctx, cmd, args, func(ctx context.Context, id string) error { return r.named(ctx, id, s.failed) })
 			}
 			var ids []string
 			whole := map[string]bool{}
@@ -164,11 +164,11 @@ A new transfer has your name and your rights, also where the old one was another
 				if err := s.which.CheckAgents(ctx, net); err != nil {
 					return err
 				}
-				session.None(cmd, "such transfer that was not repeated", net.Conn.Identity() != nil)
+				session.None(cmd, "such transfer that was neither repeated nor acknowledged", net.Conn.Identity() != nil)
 				return nil
 			}
 			slices.Reverse(ids)
-			return r.all(ctx, ids, func(ctx context.Context, id string) error { return r.open(ctx, id, !whole[id]) })
+			return all(ctx, cmd, ids, func(ctx context.Context, id string) error { return r.open(ctx, id, !whole[id]) })
 		}}
 	q.Add(c)
 	fl := c.Flags()
@@ -189,11 +189,11 @@ type repeater struct {
 }
 
 // all calls one for transfers, one after another.
-func (r *repeater) all(ctx context.Context, ids []string, one func(ctx context.Context, id string) error) error {
+func all(ctx context.Context, cmd *cobra.Command, ids []string, one func(ctx context.Context, id string) error) error {
 	if len(ids) == 1 {
 		return one(ctx, ids[0])
 	}
-	return each(ctx, ids, func(id string) error { return one(ctx, id) }, func(err error) { output.Explain(r.cmd.ErrOrStderr(), err) })
+	return each(ctx, ids, func(id string) error { return one(ctx, id) }, func(err error) { output.Explain(cmd.ErrOrStderr(), err) })
 }
 
 // named repeats a transfer, or its failed items alone.
@@ -221,8 +221,11 @@ func (r *repeater) open(ctx context.Context, id string, failed bool) error {
 
 // closed says why a failure is not open any more, or returns "".
 func closed(p *transfer.Progress) string {
-	if p.Retried {
+	switch {
+	case p.Retried:
 		return fmt.Sprintf("it was already retried as %s", p.RetriedAs)
+	case p.Acknowledged != nil:
+		return "it was acknowledged " + acknowledgedText(p.Acknowledged)
 	}
 	return ""
 }

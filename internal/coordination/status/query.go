@@ -64,6 +64,8 @@ func (p *Picture) Sums(q Query) (sums wire.Sums) {
 		case q.Whose != "" && !Of(&e.Progress, q.Whose) || !p.passes(q.Filter, e):
 		case p.matches(q.Filter, e):
 			sums.Add(&e.Progress)
+		case e.related.Acknowledged != nil:
+			sums.Acknowledged++
 		default:
 			sums.Retried++
 		}
@@ -97,7 +99,7 @@ func (p *Picture) matches(f *wire.Filter, e *entry) bool {
 		return passed
 	}
 	_, over, _ := p.repetitions(e)
-	return !over
+	return !over && e.related.Acknowledged == nil
 }
 
 // passes is matches without the field Open of a filter.

@@ -156,6 +156,43 @@ func TestCancelledRetryHasBroughtSome(t *testing.T) {
 	check("after all were brought", id(4), true, 3)
 }
 
+// A failure that was acknowledged is not open, and the first acknowledgement counts. A report of the agent replaces that of
+// the submitter, and with it the acknowledgement of that.
+func TestAcknowledged(t *testing.T) {
+	p := status.New(clock.System)
+	id := transfer.ID{6: 0x70, 8: 0x80, 15: 1}
+	at := time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
+	r := audit.Record{Event: audit.Failed, Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id, Time: at, State: transfer.Failed}
+	ack := func(by, reason string, source transfer.AgentName) {
+		p.Record(&audit.Record{Event: audit.Acked, Agent: audit.Coordination, Role: audit.RoleCoordination, Source: source, Transfer: id, Time: at, Principal: by, Reason: reason})
+	}
+	check := func(when, by string, open, left int) {
+		t.Helper()
+		q := status.Query{Limit: 10, Filter: &wire.Filter{Failed: true, Open: true}}
+		list, _ := p.Transfers(q)
+		if sums := p.Sums(q); len(list) != open || int(sums.Transfers) != open || int(sums.Acknowledged) != left || sums.Retried != 0 {
+			t.Errorf("%s: %d are open, the sums are %+v", when, len(list), sums)
+		}
+		g, err := p.Transfer(id.String(), "")
+		if err != nil || by == "" && g.Acknowledged != nil || by != "" && (g.Acknowledged == nil || *g.Acknowledged != transfer.Acknowledgement{By: by, Time: at, Reason: "seen"}) {
+			t.Errorf("%s: it was acknowledged by %+v, %v", when, g.Acknowledged, err)
+		}
+	}
+	p.Queued(&transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Queued})
+	p.Queued(&transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Failed})
+	ack("ann", "seen", "ALPHA")
+	check("after the submitter's report", "ann", 0, 1)
+	p.Record(&r)
+	check("at first", "", 1, 0)
+	ack("ann", "seen", "BETA")
+	check("of another one", "", 1, 0)
+	ack("ann", "seen", "ALPHA")
+	ack("bob", "again", "ALPHA")
+	check("twice", "ann", 0, 1)
+	p.Record(&audit.Record{Event: audit.Acked, Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Transfer: transfer.ID{6: 0x70, 8: 0x80, 15: 2}, Time: at, Principal: "eve"})
+	check("by an agent", "ann", 0, 1)
+}
+
 // The rate is that of the last seconds, and stays while the transfer waits. A resume makes no negative one.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -211,6 +211,9 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	if e == nil {
 		e = p.add(g)
 	}
+	if e.said {
+		e.related.Acknowledged = nil // of the failure that the submitter had reported
+	}
 	e.Progress, e.said, e.refused = *g, false, false
 	e.rate.take(g, p.clock.Now())
 	p.confirm(e)
@@ -359,6 +362,9 @@ func (p *Picture) lighten() {
 // basics is the size of an entry without its reason and failed items.
 func basics(e *entry) int {
 	size := len(e.Originator) + len(e.Job) + len(e.LaneReason) + len(e.Current)
+	if a := e.related.Acknowledged; a != nil {
+		size += len(a.By) + len(a.Reason)
+	}
 	for k, v := range e.meta {
 		size += len(k) + len(v) + 64
 	}
@@ -378,6 +384,9 @@ func weight(e *transfer.Error) int {
 func (p *Picture) Record(r *audit.Record) bool {
 	switch {
 	case r.Transfer.IsZero():
+		return true
+	case r.Agent == audit.Coordination:
+		p.acknowledge(r)
 		return true
 	case r.Role == audit.RoleDestination:
 		return r.Destination == "" || r.Destination == r.Agent
@@ -410,6 +419,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 
 	if e.said && e.State == transfer.Failed {
 		e.State, e.Code, e.Reason, e.Ended = transfer.Queued, 0, nil, time.Time{} // the agent's report replaces that of the submitter
+		e.related.Acknowledged = nil
 	}
 	e.said = false
 	if r.Event == audit.Submitted || r.Event == audit.Accepted {
