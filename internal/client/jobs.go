@@ -118,7 +118,7 @@ func retryChild(ctx context.Context, c *Client, id transfer.ID, failed bool, ifE
 	for end := time.Now().Add(c.Timeout); ; {
 		var p *transfer.Progress
 		if p, err = c.Transfer(ctx, id.String()); err == nil {
-			q, err = c.retry(ctx, p, failed, ifExists, nil, 0)
+			q, err = retry(ctx, c, p, failed, ifExists, nil, 0)
 		}
 		if transfer.KindOf(err) != transfer.KindNotFound || time.Now().After(end) {
 			return q, err

@@ -30,15 +30,15 @@ func (c *Client) RetryOf(ctx context.Context, p *transfer.Progress, failed bool,
 	var files int64
 	if p.State.Final() && !p.RetriedAs.IsZero() {
 		var err error
-		if brought, files, err = c.brought(ctx, p); err != nil {
+		if brought, files, err = broughtBy(ctx, c, p); err != nil {
 			return nil, err
 		}
 	}
-	return c.retry(ctx, p, failed, ifExists, brought, files)
+	return retry(ctx, c, p, failed, ifExists, brought, files)
 }
 
 // retry is RetryOf without the items that other repetitions have brought, and the number of their files.
-func (c *Client) retry(ctx context.Context, p *transfer.Progress, failed bool, ifExists string, brought map[item]transfer.ItemType, files int64) (*transfer.Request, error) {
+func retry(ctx context.Context, c *Client, p *transfer.Progress, failed bool, ifExists string, brought map[item]transfer.ItemType, files int64) (*transfer.Request, error) {
 	if !p.State.Final() {
 		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s is %s; a transfer is retried once it is over", p.ID, p.State).
 			WithHint("`ferry transfer watch` follows it, `ferry transfer cancel` ends it")
@@ -159,9 +159,9 @@ type item struct {
 	to     uint64
 }
 
-// brought returns the items that arrived with the repetitions of a transfer, and the number of their files. Those of
+// broughtBy returns the items that arrived with the repetitions of a transfer, and the number of their files. Those of
 // repetitions that this user may not see are missing.
-func (c *Client) brought(ctx context.Context, p *transfer.Progress) (map[item]transfer.ItemType, int64, error) {
+func broughtBy(ctx context.Context, c *Client, p *transfer.Progress) (map[item]transfer.ItemType, int64, error) {
 	var by []transfer.ID
 	var files int64
 	if _, err := c.Transfers(ctx, &wire.Filter{RetryOf: p.ID, From: p.Source}, mostRetries, func(r *transfer.Progress) error {

@@ -68,7 +68,7 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 
 // Acknowledge puts on record that this user has seen the failure of a transfer. Lists of failures leave it out then. The
 // user must have submitted the transfer, or have the authority operate at its source.
-func (c *Client) Acknowledge(ctx context.Context, id transfer.ID, reason string) error {
+func Acknowledge(ctx context.Context, c *Client, id transfer.ID, reason string) error {
 	_, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskSeen, Body: wire.Marshal(wire.Seen{Transfer: id, Reason: reason})})
 	return err
 }

@@ -261,7 +261,7 @@ func (s *Service) askTransfers(a *receivedQuestion, ans *wire.Answer) error {
 }
 
 func (s *Service) askTransfer(a *receivedQuestion, ans *wire.Answer) error {
-	g, err := s.find(a.Principal, a.Suffix)
+	g, err := find(s, a.Principal, a.Suffix)
 	if err == nil {
 		ans.Transfers = []transfer.Progress{*g}
 	}
@@ -269,7 +269,7 @@ func (s *Service) askTransfer(a *receivedQuestion, ans *wire.Answer) error {
 }
 
 // find finds a transfer that a principal may see, by the end of its ID.
-func (s *Service) find(principal, suffix string) (*transfer.Progress, error) {
+func find(s *Service, principal, suffix string) (*transfer.Progress, error) {
 	whose, err := s.rights.whose(principal)
 	if err != nil {
 		return nil, err
@@ -287,7 +287,7 @@ func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.find(a.Principal, body.Transfer.String())
+	g, err := find(s, a.Principal, body.Transfer.String())
 	if err == nil && g.Principal != a.Principal {
 		err = s.rights.may(a.Principal, transfer.AuthOperate, g.Source)
 	}

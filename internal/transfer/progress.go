@@ -48,7 +48,7 @@ type Related struct {
 	RetriedFiles int64  `json:"retried_files,omitempty"` // failed files that repetitions have brought, as far as coordination has their names
 	CancelledBy  string `json:"cancelled_by,omitempty"`  // the principal of the command
 
-	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"` // of its failure; nil: nobody has
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"` // of its failure; nil: none
 }
 
 // An Acknowledgement says that a person has seen the failure of a transfer, and that it is left as it is.

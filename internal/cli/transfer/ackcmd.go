@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
+	"ferry/internal/client"
 	"ferry/internal/client/view"
 	"ferry/internal/transfer"
 )
@@ -53,7 +54,7 @@ The transfers must be your own, or you need the authority operate at their sourc
 			return all(ctx, cmd, ids, func(ctx context.Context, id string) error {
 				p, err := net.Transfer(ctx, id)
 				if err == nil {
-					err = net.Acknowledge(ctx, p.ID, reason)
+					err = client.Acknowledge(ctx, net, p.ID, reason)
 				}
 				if err != nil {
 					return err

@@ -244,7 +244,7 @@ func (r *repeater) again(ctx context.Context, p *transfer.Progress, failed bool)
 	return follow.Submit(ctx, r.cmd, r.net, req, r.f, follow.NewView(r.cmd, r.f.JSON, r.f.Quiet))
 }
 
-// tellBrought says what a request does with files that another repetition of the transfer has brought.
+// tellBrought says whether a request sends files again that another repetition of the transfer has brought.
 func (r *repeater) tellBrought(ctx context.Context, p *transfer.Progress, req *transfer.Request, failed bool) {
 	out := r.cmd.ErrOrStderr()
 	if failed {

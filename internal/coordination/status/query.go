@@ -108,7 +108,7 @@ func (p *Picture) passes(f *wire.Filter, e *entry) bool {
 		return true
 	}
 
-	if !f.RetryOf.IsZero() && !p.repeats(e, f.RetryOf) || len(f.IDs) > 0 && !slices.Contains(f.IDs, e.ID) {
+	if !f.RetryOf.IsZero() && !repeats(p, e, f.RetryOf) || len(f.IDs) > 0 && !slices.Contains(f.IDs, e.ID) {
 		return false
 	}
 

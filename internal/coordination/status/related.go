@@ -13,7 +13,7 @@ func (p *Picture) relate(e *entry, r *audit.Record) {
 	if r.Event == audit.Cancelled && r.State == transfer.Cancelled && r.Principal != "" {
 		e.related.CancelledBy = r.Principal
 	}
-	p.bring(e, r)
+	bring(p, e, r)
 	if r.Event != audit.Submitted || r.Request == nil || r.Request.Parent.IsZero() {
 		return
 	}
@@ -26,7 +26,7 @@ func (p *Picture) relate(e *entry, r *audit.Record) {
 }
 
 // acknowledge takes coordination's record that a principal has seen the failure of a transfer. The first one counts.
-func (p *Picture) acknowledge(r *audit.Record) {
+func acknowledge(p *Picture, r *audit.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{r.Transfer, r.Source}]
@@ -37,8 +37,8 @@ func (p *Picture) acknowledge(r *audit.Record) {
 	p.weigh(e)
 }
 
-// counts reports whether a transfer counts as a repetition of another one. Anybody may name a transfer as the one that a
-// request repeats. So the submitter must be that of both transfers, or one that may end the other one.
+// counts reports whether a transfer counts as a repetition of another one. A submitter may name any transfer as the
+// one that its request repeats. So the submitter must be that of both transfers, or one that may end the other one.
 func (e *entry) counts(of *entry) bool {
 	return e.State != transfer.Withdrawn && (e.mayEnd || e.Principal != "" && e.Principal == of.Principal)
 }
@@ -55,7 +55,7 @@ func (p *Picture) unrelate(e *entry) {
 }
 
 // repeats reports whether a transfer counts as a repetition of the one with an ID.
-func (p *Picture) repeats(e *entry, id transfer.ID) bool {
+func repeats(p *Picture, e *entry, id transfer.ID) bool {
 	of := p.transfers[key{id, e.Source}]
 	return e.related.RetryOf == id && of != nil && e.counts(of)
 }
@@ -67,7 +67,7 @@ type broughtItem struct {
 }
 
 // bring notes the items of a repetition that arrived and had failed the first time, as far as the picture names those.
-func (p *Picture) bring(e *entry, r *audit.Record) {
+func bring(p *Picture, e *entry, r *audit.Record) {
 	of := p.transfers[key{e.related.RetryOf, e.Source}]
 	if r.Event != audit.Items || e.related.RetryOf.IsZero() || of == nil || of == e {
 		return

@@ -65,8 +65,8 @@ func TestRetriedAs(t *testing.T) {
 	}
 }
 
-// A transfer counts as repeated by its own submitter, and by a submitter that the source agent lets end it. Otherwise anybody
-// could hide the failure of another one from the lists of failures.
+// A transfer counts as repeated by its own submitter, and by a submitter that the source agent lets end it. Otherwise any
+// submitter could hide the failure of another one from the lists of failures.
 func TestRetryOfAnother(t *testing.T) {
 	p := status.New(clock.System)
 	id := func(n byte) transfer.ID { return transfer.ID{5: n, 6: 0x70, 8: 0x80, 15: n} }
@@ -101,7 +101,7 @@ func TestRetryOfAnother(t *testing.T) {
 		t.Errorf("the repetition of eve names %v, %v", g.RetryOf, err)
 	}
 
-	// One transfer repeats one other, whatever its later records say.
+	// One transfer repeats one other; its later records change nothing about that.
 	for _, r := range []audit.Record{record(12, 1, "ann", true), record(12, 3, "ann", true)} {
 		p.Record(&r)
 	}

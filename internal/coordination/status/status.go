@@ -386,7 +386,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 	case r.Transfer.IsZero():
 		return true
 	case r.Agent == audit.Coordination:
-		p.acknowledge(r)
+		acknowledge(p, r)
 		return true
 	case r.Role == audit.RoleDestination:
 		return r.Destination == "" || r.Destination == r.Agent
