@@ -46,7 +46,7 @@ The transfers must be your own, or you need the authority operate at their sourc
 					if err := s.which.CheckAgents(ctx, net); err != nil {
 						return err
 					}
-					session.None(cmd, "such transfer that was neither repeated nor acknowledged", net.Conn.Identity() != nil)
+					session.None(cmd, "such open failure", net.Conn.Identity() != nil)
 					return nil
 				}
 				slices.Reverse(ids)

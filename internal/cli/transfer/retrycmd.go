@@ -164,7 +164,7 @@ A new transfer has your name and your rights, also where the old one was another
 				if err := s.which.CheckAgents(ctx, net); err != nil {
 					return err
 				}
-				session.None(cmd, "such transfer that was neither repeated nor acknowledged", net.Conn.Identity() != nil)
+				session.None(cmd, "such open failure", net.Conn.Identity() != nil)
 				return nil
 			}
 			slices.Reverse(ids)
