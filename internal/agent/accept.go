@@ -142,7 +142,7 @@ type judgement struct {
 	rule    string // of the policy that allows the request
 	refused error  // the reason why a new request is refused
 	full    error  // the queue has no room for a new request
-	alone   bool   // the principal may keep others from repeating the transfer that the request repeats
+	alone   bool   // the principal may keep others from repeating the transfer that the request repeats, and its failure counts as repeated
 }
 
 // authorise returns the rule of the policy that allows a request.
@@ -281,7 +281,7 @@ func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest
 	r := audit.Record{Event: audit.Submitted, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
 		Request: audit.FactsOf(q, w.rest...), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
-	r.Request.Rule, r.Author = j.rule, rec.Author
+	r.Request.Rule, r.Request.MayEnd, r.Author = j.rule, j.alone, rec.Author
 	if err := a.note(t, r); err != nil || event == "" {
 		return err
 	}

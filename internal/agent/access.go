@@ -233,14 +233,18 @@ func (g *gatekeeper) controls(principal string, id transfer.ID) (whose string, e
 	return principal, err
 }
 
-// alone reports whether a principal may keep others from repeating a transfer: one that may end it. The error says that
-// this is not known now.
+// alone reports whether a principal may keep others from repeating a transfer: one that may end it. A transfer that this
+// agent does not know may be another principal's. The error says that this is not known now.
 func (g *gatekeeper) alone(principal string, id transfer.ID) (bool, error) {
-	_, err := g.controls(principal, id)
+	whose, err := g.controls(principal, id)
 	if transfer.KindOf(err) == transfer.KindDenied {
 		return false, nil
 	}
-	return err == nil, err
+	if err != nil || whose == "" {
+		return err == nil, err
+	}
+	rec, err := ledger.SourceOf(g.ledger, id)
+	return rec != nil && rec.Principal == principal, err
 }
 
 // refusal is the audit record of something that a principal was refused.

@@ -9,6 +9,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/server"
 	"ferry/internal/security/policy"
+	"ferry/internal/security/word"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
@@ -43,6 +44,30 @@ func TestALedgerThatFailsDecidesNothing(t *testing.T) {
 	for principal, want := range map[string]bool{"ann": true, "bob": false} {
 		if alone, err := gate.alone(principal, id); alone != want || err != nil {
 			t.Errorf("%s: %v, %v", principal, alone, err)
+		}
+	}
+
+	// A sender may end the requests of its own, also such as are not known yet. But the transfer that it names may be another's.
+	if rules, err = policy.Parse([]byte(`{"v":1,"rules":[{"name":"senders","who":["user:ann","user:bob"],"may":["source"],"read":["**"]}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	senders, err := newGatekeeper(&core{cfg: Config{Name: "ALPHA", Sandbox: rules}, conn: conn, ledger: l, log: log}, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := transfer.NewID(time.Now())
+	if err := l.Update(func(tx *ledger.Tx) error {
+		return tx.PutSource(&ledger.Source{Request: transfer.Request{ID: known, Source: "ALPHA"}, Origin: word.Origin{Principal: "ann"}, State: transfer.Failed})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		principal string
+		of        transfer.ID
+		want      bool
+	}{{"ann", known, true}, {"bob", known, false}, {"ann", id, false}, {"bob", id, false}} {
+		if alone, err := senders.alone(c.principal, c.of); alone != c.want || err != nil {
+			t.Errorf("%s and the transfer %s: %v, %v", c.principal, c.of, alone, err)
 		}
 	}
 	if err := l.Close(); err != nil {

@@ -41,13 +41,14 @@ const (
 	Archived  Event = "archived" // sources were moved: Record.Items, with their new places in Path
 	Deleted   Event = "deleted"  // sources were deleted: Record.Items, with their paths at the source
 	Warning   Event = "warning"
-	Ran       Event = "program" // a program has ended; Record.Program has the result, and Error the reason of a failure
-	Refused   Event = "refused" // a principal lacked an authority; Error names it
-	Removed   Event = "removed" // the agent Source was removed from the registry
-	Sealed    Event = "sealed"  // of coordination: the seal of records before this one
-	Bound     Event = "bound"   // of coordination: the owner of a key that seals
-	Settled   Event = "settled" // the agent Source accepts that the log lacks records of its own; Reason has the person's words
-	Changed   Event = "changed" // a setting of the agent Source was changed while it runs; Text describes it
+	Ran       Event = "program"      // a program has ended; Record.Program has the result, and Error the reason of a failure
+	Refused   Event = "refused"      // a principal lacked an authority; Error names it
+	Removed   Event = "removed"      // the agent Source was removed from the registry
+	Sealed    Event = "sealed"       // of coordination: the seal of records before this one
+	Bound     Event = "bound"        // of coordination: the owner of a key that seals
+	Settled   Event = "settled"      // the agent Source accepts that the log lacks records of its own; Reason has the person's words
+	Acked     Event = "acknowledged" // of coordination: the principal has seen the failure of the transfer; Reason has the person's words
+	Changed   Event = "changed"      // a setting of the agent Source was changed while it runs; Text describes it
 )
 
 // The roles of the writers of records.
@@ -163,10 +164,11 @@ type RequestFacts struct {
 	transfer.Options
 
 	transfer.Terms
-	Tally    string               `json:"tally,omitempty"` // of a job that deletes its sources: the sum required for the deletion
-	Base     transfer.Path        `json:"base,omitempty"`  // the sources are names beneath it
-	Parent   transfer.ID          `json:"parent,omitzero"` // of a retry: the transfer that it repeats
-	Only     []transfer.Path      `json:"only,omitempty"`  // of a retry: the sources of its items; none: all
+	Tally    string               `json:"tally,omitempty"`   // of a job that deletes its sources: the sum required for the deletion
+	Base     transfer.Path        `json:"base,omitempty"`    // the sources are names beneath it
+	Parent   transfer.ID          `json:"parent,omitzero"`   // of a retry: the transfer that it repeats
+	MayEnd   bool                 `json:"may_end,omitempty"` // of a retry: its submitter may end the transfer of Parent, by the rules of the source
+	Only     []transfer.Path      `json:"only,omitempty"`    // of a retry: the sources of its items; none: all
 	MoreOnly int                  `json:"more_only,omitempty"`
 	Resolved *transfer.Resolution `json:"resolved,omitempty"` // the resolved Dest; of Started
 	Targets  []transfer.Resolved  `json:"targets,omitempty"`  // the resolved DESTs of Items, as many as fit

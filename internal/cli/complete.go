@@ -70,7 +70,7 @@ func addCompletions(root *cobra.Command) {
 		root.ValidArgsFunction = completeLocations
 	case "ferry agent show", "ferry agent ping", "ferry agent rm", "ferry agent set", "ferry call run":
 		root.ValidArgsFunction = only(completeAgents)
-	case "ferry transfer show", "ferry transfer watch", "ferry transfer retry", "ferry transfer cancel", "ferry transfer resume", "ferry audit show":
+	case "ferry transfer show", "ferry transfer watch", "ferry transfer retry", "ferry transfer ack", "ferry transfer cancel", "ferry transfer resume", "ferry audit show":
 		root.ValidArgsFunction = only(completeIDs)
 	case "ferry codepages":
 		root.ValidArgsFunction = pages

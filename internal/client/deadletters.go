@@ -52,7 +52,7 @@ func dropLetters(ctx context.Context, c *Client, of Transfer) (dropped bool) {
 	if err != nil || len(letters) == 0 {
 		return false
 	}
-	state := c.StateOf(ctx, of.ID) // before it is that of a removed letter
+	state := c.StatesOf(ctx, of.Source, []transfer.ID{of.ID})[of.ID] // before it is that of a removed letter
 	for _, id := range letters {
 		if _, err := RemoveDeadLetter(ctx, c, id); err != nil {
 			return false

@@ -116,7 +116,10 @@ func RetryJob(ctx context.Context, c *Client, s *job.Shown, ifExists string) (*j
 // records may not have arrived there yet.
 func retryChild(ctx context.Context, c *Client, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
 	for end := time.Now().Add(c.Timeout); ; {
-		q, err = c.Retry(ctx, id.String(), failed, ifExists)
+		var p *transfer.Progress
+		if p, err = c.Transfer(ctx, id.String()); err == nil {
+			q, err = retry(ctx, c, p, failed, ifExists, nil, 0)
+		}
 		if transfer.KindOf(err) != transfer.KindNotFound || time.Now().After(end) {
 			return q, err
 		}

@@ -13,14 +13,32 @@ import (
 )
 
 // Retry makes the request that repeats an ended transfer, or its failed items, from the audit log. The transfer is
-// named by its ID or the end of one. KindUsage: there is nothing to repeat, or some of it would arrive twice;
-// KindTooLarge: the log does not name all of it. ifExists takes the place of the request's, unless it is empty.
+// named by its ID or the end of one. Items that another repetition has brought are not failed any more. KindUsage: there
+// is nothing to repeat, or some of it would arrive twice; KindTooLarge: the log does not name all of it. ifExists takes the
+// place of the request's, unless it is empty.
 func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists string) (*transfer.Request, error) {
 	p, err := c.Transfer(ctx, suffix)
 	if err != nil {
 		return nil, err
 	}
+	return c.RetryOf(ctx, p, failed, ifExists)
+}
 
+// RetryOf is Retry for a transfer that was found.
+func (c *Client) RetryOf(ctx context.Context, p *transfer.Progress, failed bool, ifExists string) (*transfer.Request, error) {
+	var brought map[item]transfer.ItemType
+	var files int64
+	if p.State.Final() && !p.RetriedAs.IsZero() {
+		var err error
+		if brought, files, err = broughtBy(ctx, c, p); err != nil {
+			return nil, err
+		}
+	}
+	return retry(ctx, c, p, failed, ifExists, brought, files)
+}
+
+// retry is RetryOf without the items that other repetitions have brought, and the number of their files.
+func retry(ctx context.Context, c *Client, p *transfer.Progress, failed bool, ifExists string, brought map[item]transfer.ItemType, files int64) (*transfer.Request, error) {
 	if !p.State.Final() {
 		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s is %s; a transfer is retried once it is over", p.ID, p.State).
 			WithHint("`ferry transfer watch` follows it, `ferry transfer cancel` ends it")
@@ -39,7 +57,7 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 	}
 
 	if !failed {
-		return req, doubles(p, req, ifExists != "")
+		return req, doubles(p, files, req, ifExists != "")
 	}
 
 	switch {
@@ -52,7 +70,7 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 
 	// The agent's latest records may still be on their way to the log.
 	for end := c.Clock.Now().Add(c.asker().timeout); ; {
-		req.Retry.Only, err = c.failures(ctx, p)
+		req.Retry.Only, err = c.failures(ctx, p, brought)
 		if transfer.KindOf(err) != transfer.KindNotFound || c.Clock.Now().After(end) {
 			return req, err
 		}
@@ -63,13 +81,13 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 }
 
 // doubles refuses to repeat a whole transfer if files that have arrived would then be there twice. It does not refuse
-// if the user has said how to treat existing files.
-func doubles(p *transfer.Progress, req *transfer.Request, said bool) error {
+// if the user has said how to treat existing files. brought is the number of files that other repetitions have brought.
+func doubles(p *transfer.Progress, brought int64, req *transfer.Request, said bool) error {
 	queue := req.Dest.Place == transfer.Queues || slices.ContainsFunc(req.Items, func(it transfer.RequestItem) bool { return it.Dest.Place == transfer.Queues })
-	if p.State == transfer.Successful || p.Files == 0 || !queue && (said || !req.Appends()) {
+	if p.State == transfer.Successful || p.Files+brought == 0 || !queue && (said || !req.Appends()) {
 		return nil
 	}
-	e := transfer.Errorf(transfer.KindUsage, "%s of transfer %s arrived before, and would be in %s twice", items(int(p.Files)), p.ID, map[bool]string{true: "the queue", false: "the appended files"}[queue])
+	e := transfer.Errorf(transfer.KindUsage, "%s of transfer %s arrived before, and would be in %s twice", items(int(p.Files+brought)), p.ID, map[bool]string{true: "the queue", false: "the appended files"}[queue])
 	if p.Code == transfer.CodePartial {
 		return e.WithHint("`ferry transfer retry --failed` sends the failed items")
 	}
@@ -135,9 +153,59 @@ func itemsAgain(a *audit.RequestFacts, resolved []transfer.Resolved) []transfer.
 	return items
 }
 
-// failures returns the sources of the failed items of a transfer.
-func (c *Client) failures(ctx context.Context, p *transfer.Progress) (all []transfer.Path, err error) {
-	size, doubled := 0, 0
+// An item is the source of an item of a transfer, and its target.
+type item struct {
+	source transfer.Path
+	to     uint64
+}
+
+// broughtBy returns the items that arrived with the repetitions of a transfer, and the number of their files. Those of
+// repetitions that this user may not see are missing.
+func broughtBy(ctx context.Context, c *Client, p *transfer.Progress) (map[item]transfer.ItemType, int64, error) {
+	var by []transfer.ID
+	var files int64
+	if _, err := c.Transfers(ctx, &wire.Filter{RetryOf: p.ID, From: p.Source}, mostRetries, func(r *transfer.Progress) error {
+		if r.RetryOf == p.ID && r.Files+r.Dirs > 0 {
+			by = append(by, r.ID)
+			files += r.Files
+		}
+		return nil
+	}); err != nil {
+		return nil, 0, err
+	}
+	all := map[item]transfer.ItemType{}
+	for _, id := range by {
+		if err := c.recordsOf(ctx, id, wire.Ask{Filter: &wire.Filter{Name: "*", Role: audit.RoleSource}}, func(r *audit.Record) bool {
+			for n := range r.Items {
+				if o := &r.Items[n]; r.Event == audit.Items && r.Agent == p.Source && !o.Failed() {
+					all[item{o.Reads(), o.To}] = o.Type
+				}
+			}
+			return len(all) < mostBrought
+		}); err != nil {
+			return nil, 0, err
+		}
+	}
+	return all, files, nil
+}
+
+// arrived reports whether other repetitions have brought a failed item. A source that was missing may be a directory by
+// then, with more in it.
+func arrived(brought map[item]transfer.ItemType, o *transfer.Outcome) bool {
+	as, ok := brought[item{o.Reads(), o.To}]
+	return ok && (o.Type != transfer.ItemBad || as != transfer.ItemDir)
+}
+
+// Bounds of the repetitions of one transfer that are looked at, and of the items that they have brought. Items beyond them
+// are sent again.
+const (
+	mostRetries = 100
+	mostBrought = 1_000_000
+)
+
+// failures returns the sources of the failed items of a transfer, without those that other repetitions have brought.
+func (c *Client) failures(ctx context.Context, p *transfer.Progress, brought map[item]transfer.ItemType) (all []transfer.Path, err error) {
+	size, doubled, there := 0, 0, 0
 	err = c.recordsOf(ctx, p.ID, wire.Ask{Filter: &wire.Filter{Name: "*", Failed: true, Role: audit.RoleSource}}, func(r *audit.Record) bool {
 		for n := range r.Items {
 			o := &r.Items[n]
@@ -145,6 +213,9 @@ func (c *Client) failures(ctx context.Context, p *transfer.Progress) (all []tran
 			case !o.Failed() || r.Agent != p.Source:
 			case o.Type == transfer.ItemBad && o.Err.Kind == transfer.KindExists:
 				doubled++ // another source has its name at the destination, and has it again
+			case arrived(brought, o):
+				there++
+				continue
 			case o.Type == transfer.ItemBad: // it may be a directory, or match something, by now
 				all = append(all, o.Reads()+"/")
 			default:
@@ -163,9 +234,12 @@ func (c *Client) failures(ctx context.Context, p *transfer.Progress) (all []tran
 	case doubled > 0:
 		return nil, transfer.Errorf(transfer.KindUsage, "%s of transfer %s would come to the name of another source; a second try changes nothing about that", items(doubled), p.ID).
 			WithHint("send the failed items to a directory of their own")
-	case int64(len(all)) < p.FilesFailed:
-		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log names %d of the %d items of transfer %s that failed", len(all), p.FilesFailed, p.ID).
+	case int64(len(all)+there) < p.FilesFailed:
+		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log names %d of the %d items of transfer %s that failed", len(all)+there, p.FilesFailed, p.ID).
 			WithHint("the others have not come; try again later, or do all of it once more with --if-exists skip")
+	case len(all) == 0 && there > 0:
+		return nil, transfer.Errorf(transfer.KindUsage, "all failed items of transfer %s have arrived: it was already retried as %s", p.ID, p.RetriedAs).
+			WithHint("without --failed all of it is sent again")
 	}
 	return all, nil
 }

@@ -23,3 +23,22 @@ func TestARepeatedRequestExpectsNoVersion(t *testing.T) {
 		}
 	}
 }
+
+// A failed item that another repetition has brought to the same target is not sent again. A source that was missing may be a
+// directory by then, and is sent again unless a file arrived.
+func TestArrived(t *testing.T) {
+	brought := map[item]transfer.ItemType{{"/in/a", 0}: transfer.ItemFile, {"/in/b", 1}: transfer.ItemFile, {"/in/d", 0}: transfer.ItemDir}
+	for _, c := range []struct {
+		source transfer.Path
+		to     uint64
+		as     transfer.ItemType
+		want   bool
+	}{
+		{"/in/a", 0, transfer.ItemFile, true}, {"/in/a", 0, transfer.ItemBad, true}, {"/in/b", 1, transfer.ItemFile, true}, {"/in/b", 2, transfer.ItemFile, false},
+		{"/in/c", 0, transfer.ItemFile, false}, {"/in/d", 0, transfer.ItemDir, true}, {"/in/d", 0, transfer.ItemBad, false},
+	} {
+		if got := arrived(brought, &transfer.Outcome{Source: c.source, To: c.to, Type: c.as}); got != c.want {
+			t.Errorf("%s to %d: %v", c.source, c.to, got)
+		}
+	}
+}

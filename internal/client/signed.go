@@ -11,7 +11,7 @@ import (
 // of the asker. administers are the questions to coordination that are signed.
 var (
 	plain       = map[wire.Kind]bool{wire.AskPing: true, wire.AskStatus: true, wire.AskWitness: true}
-	administers = map[wire.Kind]bool{wire.AskRemove: true, wire.AskQueue: true}
+	administers = map[wire.Kind]bool{wire.AskRemove: true, wire.AskQueue: true, wire.AskSeen: true}
 )
 
 // signed returns a message to an agent with the signature of the connection's identity. In a network without identities it

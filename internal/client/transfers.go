@@ -68,13 +68,28 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 	return p, nil
 }
 
-// StateOf returns coordination's state of a transfer; "": it does not know the transfer, or does not answer.
-func (c *Client) StateOf(ctx context.Context, id transfer.ID) transfer.State {
-	ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: id.String()})
-	if err != nil || len(ans.Transfers) == 0 {
-		return ""
+// Acknowledge puts on record that this user has seen the failure of a transfer. Lists of failures leave it out then. The
+// user must have submitted the transfer, or have the authority operate at its source.
+func Acknowledge(ctx context.Context, c *Client, id transfer.ID, reason string) error {
+	_, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskSeen, Body: wire.Marshal(wire.Seen{Transfer: id, Reason: reason})})
+	return err
+}
+
+// StatesOf returns coordination's states of transfers of a source. It leaves out those that coordination does not know,
+// and all where it does not answer.
+func (c *Client) StatesOf(ctx context.Context, source transfer.AgentName, ids []transfer.ID) map[transfer.ID]transfer.State {
+	states := map[transfer.ID]transfer.State{}
+	for some := range slices.Chunk(ids, wire.MaxIDs) {
+		if _, err := c.Transfers(ctx, &wire.Filter{IDs: some, From: source}, len(some), func(p *transfer.Progress) error {
+			if slices.Contains(some, p.ID) {
+				states[p.ID] = p.State
+			}
+			return nil
+		}); err != nil {
+			break
+		}
 	}
-	return ans.Transfers[0].State
+	return states
 }
 
 // recordsTimeout is coordination's time to read its log for one page.

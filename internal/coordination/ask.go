@@ -42,6 +42,7 @@ var questions = map[wire.Kind]question{
 	wire.AskLog:       {transfer.AuthNone, false, false, (*Service).askLog},
 	wire.AskCosign:    {transfer.AuthNone, false, false, (*Service).askCosign},
 	wire.AskRemove:    {transfer.AuthAdmin, true, true, (*Service).askRemove},
+	wire.AskSeen:      {transfer.AuthNone, true, true, askSeen}, // of those that the asker may end
 	wire.AskQueue:     {transfer.AuthOperate, true, true, askQueue},
 	wire.AskRegister:  {transfer.AuthNone, false, false, (*Service).askRegister},
 	wire.AskKeep:      {transfer.AuthNone, false, false, askKeep}, // of the asker alone
@@ -260,24 +261,80 @@ func (s *Service) askTransfers(a *receivedQuestion, ans *wire.Answer) error {
 }
 
 func (s *Service) askTransfer(a *receivedQuestion, ans *wire.Answer) error {
-	whose, err := s.rights.whose(a.Principal)
-	if err != nil {
-		return err
-	}
-	g, err := s.picture.Transfer(a.Suffix, whose)
-	if transfer.KindOf(err) == transfer.KindNotFound {
-		g, err = s.fromLog(a.Suffix, whose, err)
-	}
+	g, err := find(s, a.Principal, a.Suffix)
 	if err == nil {
 		ans.Transfers = []transfer.Progress{*g}
 	}
 	return err
 }
 
+// find finds a transfer that a principal may see, by the end of its ID.
+func find(s *Service, principal, suffix string) (*transfer.Progress, error) {
+	whose, err := s.rights.whose(principal)
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.picture.Transfer(suffix, whose)
+	if transfer.KindOf(err) == transfer.KindNotFound {
+		g, err = s.fromLog(suffix, whose, err)
+	}
+	return g, err
+}
+
+// askSeen acknowledges the failure of a transfer, for a principal that may end it: the submitter, or an operator.
+func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
+	body, err := wire.ReadBody[wire.Seen](a.Kind, a.Body)
+	if err != nil {
+		return err
+	}
+	g, err := find(s, a.Principal, body.Transfer.String())
+	if err == nil && g.Principal != a.Principal {
+		err = s.rights.may(a.Principal, transfer.AuthOperate, g.Source)
+	}
+	if err == nil {
+		err = acknowledgeable(g)
+	}
+	if err == nil {
+		err = s.obeyed.once(a)
+	}
+	if err != nil {
+		return err
+	}
+	r := audit.Record{Event: audit.Acked, Time: s.cfg.Clock.Now(), Transfer: g.ID, Source: g.Source, Destination: g.Destination, Job: g.Job,
+		Principal: a.Principal, Reason: body.Reason, Vouched: audit.Vouched{Author: a.author}}
+	if err := s.log.AppendOwn(r); err != nil {
+		return err
+	}
+	r.Agent = audit.Coordination
+	s.picture.Record(&r)
+	s.cfg.Log.Info("failure of a transfer acknowledged", "transfer", g.ID, "principal", a.Principal)
+	return nil
+}
+
+// acknowledgeable returns nil for a transfer with a failure that is over and that was not acknowledged.
+func acknowledgeable(g *transfer.Progress) error {
+	switch by := g.Acknowledged; {
+	case !g.State.Final():
+		return transfer.Errorf(transfer.KindUsage, "transfer %s is %s; a failure is acknowledged once the transfer is over", g.ID, g.State).
+			WithHint("`ferry transfer watch` follows it, `ferry transfer cancel` ends it")
+	case g.State != transfer.Failed && g.FilesFailed == 0:
+		return transfer.Errorf(transfer.KindUsage, "transfer %s is %s, and nothing of it has failed", g.ID, g.State)
+	case by != nil:
+		return transfer.Errorf(transfer.KindConflict, "transfer %s was acknowledged by %s already, at %s", g.ID, by.By, by.Time.UTC().Format(time.RFC3339)).
+			WithHint("`ferry transfer show` has the reason")
+	}
+	return nil
+}
+
 // fromLog puts a transfer together that the picture has forgotten.
 func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progress, error) {
 	var recs []audit.Record
+	own := 0 // records of coordination
 	if err := s.log.Find(audit.Filter{IDSuffix: suffix, Limit: 10_000}, func(_ int64, _ []byte, r *audit.Record) error {
+		if r.Agent == audit.Coordination && r.Event == audit.Acked {
+			recs, own = append(recs, *r), own+1
+			return nil
+		}
 		if whose != "" && r.Principal != whose && r.Agent.Token() != whose && r.Destination.Token() != whose {
 			return nil
 		}
@@ -293,7 +350,7 @@ func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progr
 		s.picture.Record(&recs[i])
 	}
 
-	if len(recs) == 0 {
+	if len(recs) == own {
 		return nil, notFound
 	}
 	return s.picture.Transfer(suffix, whose)

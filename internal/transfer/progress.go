@@ -43,9 +43,20 @@ type Queueing struct {
 
 // Related has facts about a transfer that coordination takes from audit records.
 type Related struct {
-	RetryOf     ID     `json:"retry_of,omitzero"`      // the transfer that it repeats
-	RetriedAs   ID     `json:"retried_as,omitzero"`    // the last transfer that repeats it
-	CancelledBy string `json:"cancelled_by,omitempty"` // the principal of the command
+	RetryOf      ID     `json:"retry_of,omitzero"`       // the transfer that it repeats
+	RetriedAs    ID     `json:"retried_as,omitzero"`     // the last transfer that repeats it
+	Retried      bool   `json:"retried,omitempty"`       // that was not cancelled, or nothing was left to bring: the failure is not open
+	RetriedFiles int64  `json:"retried_files,omitempty"` // failed files that repetitions have brought, as far as coordination has their names
+	CancelledBy  string `json:"cancelled_by,omitempty"`  // the principal of the command
+
+	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"` // of its failure; nil: none
+}
+
+// An Acknowledgement says that a person has seen the failure of a transfer, and that it is left as it is.
+type Acknowledgement struct {
+	By     string    `json:"by"` // the principal
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason,omitempty"` // in the words of the person
 }
 
 // Found has the totals of a walk so far.

@@ -27,6 +27,7 @@ const (
 	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
 	AskVerify    Kind = "verify"    // coordination: Verified
 	AskRemove    Kind = "remove"    // coordination: RemoveAgent
+	AskSeen      Kind = "seen"      // coordination: takes Seen, which acknowledges the failure of a transfer
 	AskQueue     Kind = "queue"     // coordination: QueueAsk about an application queue; QueueAnswer
 	AskBind      Kind = "bind"      // coordination: takes Bind, which names the owner of the key that signs the asker's records
 	AskLog       Kind = "log"       // coordination: Witness is a witness.Shown, for a witness that has seen LogSeen
@@ -71,14 +72,20 @@ type Filter struct {
 	Since  time.Time          `json:"since,omitzero"`   // excludes transfers that ended earlier; of a record, those written earlier
 	Until  time.Time          `json:"until,omitzero"`   // excludes transfers submitted later; of a record, those written later
 	Failed bool               `json:"failed,omitempty"` // only transfers with failed files, or failed ones; of a record, with failed items
-	Open   bool               `json:"open,omitempty"`   // no transfer that was repeated, unless the last repetition was cancelled; of transfers only
+	Open   bool               `json:"open,omitempty"`   // no acknowledged transfer, and none that was repeated, unless the repetitions were cancelled; of transfers only
 	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
 	Name   transfer.Path      `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
 	Role   string             `json:"role,omitempty"`   // role of the agent that wrote a record with such an item; default: destination
 	From   transfer.AgentName `json:"from,omitempty"`   // the source agent
 	To     transfer.AgentName `json:"to,omitempty"`     // the destination agent
 	User   string             `json:"user,omitempty"`   // the principal, as displayed; a pattern, as Job
+
+	RetryOf transfer.ID   `json:"retry_of,omitzero"` // only transfers that count as repetitions of it; of transfers only
+	IDs     []transfer.ID `json:"ids,omitempty"`     // only these, MaxIDs at most; of transfers only
 }
+
+// MaxIDs is the greatest number of IDs in a Filter.
+const MaxIDs = 100
 
 // Sums are the figures of all transfers that pass a filter.
 type Sums struct {
@@ -87,7 +94,9 @@ type Sums struct {
 	Files       int64 `json:"files"`
 	FilesFailed int64 `json:"files_failed,omitempty"`
 	Bytes       int64 `json:"bytes"`             // with those of running transfers, as Progress.BytesSoFar has them
-	Retried     int64 `json:"retried,omitempty"` // transfers that pass the filter, except for its field Open
+	Retried     int64 `json:"retried,omitempty"` // transfers that pass the filter, except for its field Open, and were repeated
+
+	Acknowledged int64 `json:"acknowledged,omitempty"` // as Retried, of those that were acknowledged
 }
 
 // Add adds a transfer.
@@ -332,6 +341,16 @@ type RemoveAgent struct {
 
 func (b *RemoveAgent) check() string {
 	return broken(rule{"no agent", b.Agent != "" && len(b.Agent) <= maxName})
+}
+
+// Seen is the body of AskSeen. It acknowledges the failure of a transfer: a person has seen it.
+type Seen struct {
+	Transfer transfer.ID `json:"transfer"`
+	Reason   string      `json:"reason,omitempty"`
+}
+
+func (b *Seen) check() string {
+	return broken(rule{"no transfer ID", !b.Transfer.IsZero()}, rule{"a reason that is too long", len(b.Reason) <= maxSentence})
 }
 
 // Registered is the body of the answer to AskRegister.

@@ -94,7 +94,7 @@ func progress(p *transfer.Progress) string {
 		rule{"a place out of its range", within(p.Place, 0, maxPlace)},
 		rule{"settings out of their range", p.Settings.Check() == nil},
 		rule{"figures out of their range", figures && within(p.Code, 0, 255)},
-		rule{"a principal that is none", principal(p.CancelledBy)},
+		rule{"a principal that is none", principal(p.CancelledBy) && (p.Acknowledged == nil || principal(p.Acknowledged.By))},
 		rule{"too many failures", len(p.Failures) <= transfer.MaxFailures})
 }
 
@@ -132,7 +132,7 @@ func (f *Filter) fits() bool {
 	if f == nil {
 		return true
 	}
-	ok := short(f.Role, string(f.From), string(f.To)) && len(f.User) <= MaxText && len(f.States) <= maxNames && len(f.Meta) <= maxNames && len(f.Job) <= MaxText && len(f.Name) <= MaxText
+	ok := short(f.Role, string(f.From), string(f.To)) && len(f.User) <= MaxText && len(f.States) <= maxNames && len(f.Meta) <= maxNames && len(f.Job) <= MaxText && len(f.Name) <= MaxText && len(f.IDs) <= MaxIDs
 	for _, s := range f.States {
 		ok = ok && short(string(s))
 	}

@@ -235,6 +235,7 @@ func TestAskingRanges(t *testing.T) {
 		"ask, a suffix":            &wire.Ask{V: 1, Kind: wire.AskTransfer, Suffix: long},
 		"ask, an index":            &wire.Ask{V: 1, Kind: wire.AskAudit, Index: -1},
 		"ask, of a transfer":       &wire.Ask{V: 1, Kind: wire.AskQueued, Queued: &transfer.Progress{}},
+		"ask, too many IDs":        &wire.Ask{V: 1, Kind: wire.AskTransfers, Filter: &wire.Filter{IDs: make([]transfer.ID, wire.MaxIDs+1)}},
 		"control, no ID":           &wire.Control{V: 1, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID})},
 		"control, a subject":       &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID}), Reply: long},
 		"control, an originator":   &wire.Control{V: 1, Kind: wire.ControlCancel, ID: sampleID, Body: wire.Marshal(wire.OfTransfer{Transfer: sampleID}), Originator: transfer.Originator{User: long}},
@@ -255,6 +256,7 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.AskSet:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.SetRates](wire.AskSet, b) },
 	wire.AskDir:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.ListDir](wire.AskDir, b) },
 	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
+	wire.AskSeen:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Seen](wire.AskSeen, b) },
 	wire.AskQueue:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.QueueAsk](wire.AskQueue, b) },
 	wire.AskBegun:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Begun](wire.AskBegun, b) },
 	wire.AskKeep:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Keep](wire.AskKeep, b) },
@@ -286,7 +288,7 @@ func FuzzBody(f *testing.F) {
 
 // Each body lacks a field that its kind requires.
 func TestBodies(t *testing.T) {
-	for kind, bad := range map[wire.Kind]string{wire.ControlCancel: "{}", wire.AskRemove: `{"agent":""}`, wire.AskQueue: `{"do":"show"}`, wire.AskSet: `{"rates":3}`} {
+	for kind, bad := range map[wire.Kind]string{wire.ControlCancel: "{}", wire.AskRemove: `{"agent":""}`, wire.AskSeen: `{"reason":"x"}`, wire.AskQueue: `{"do":"show"}`, wire.AskSet: `{"rates":3}`} {
 		if v, err := bodies[kind](json.RawMessage(bad)); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %s is read as %+v, %v", kind, bad, v, err)
 		}

@@ -62,7 +62,7 @@ func TestCoordinationObeysItsAskers(t *testing.T) {
 			t.Errorf("the repeat of a word is answered with %s", k)
 		}
 	}
-	for kind, body := range map[wire.Kind]any{wire.AskQueue: wire.QueueAsk{Do: wire.QueueRemove, Queue: "ORDERS"}, wire.AskRemove: wire.RemoveAgent{Agent: "ALPHA"}} {
+	for kind, body := range map[wire.Kind]any{wire.AskQueue: wire.QueueAsk{Do: wire.QueueRemove, Queue: "ORDERS"}, wire.AskRemove: wire.RemoveAgent{Agent: "ALPHA"}, wire.AskSeen: wire.Seen{Transfer: transfer.NewID(time.Now())}} {
 		if k := asked(wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)})); k != transfer.KindDenied {
 			t.Errorf("%s without a signature is answered with %s", kind, k)
 		}

@@ -232,6 +232,7 @@ func TestEveryEventIsWritten(t *testing.T) {
 
 	s, q = n.submit("bob", func(q *transfer.Request) { q.Items = transfer.ItemsOf("missing") })
 	n.ends(s, q, transfer.Failed)
+	failed := wire.Seen{Transfer: q.ID}
 	caused("bob", audit.Failed)
 
 	s, q = n.submit("ann", func(q *transfer.Request) { q.Items, q.Rate = transfer.ItemsOf("big"), transfer.MinRate })
@@ -266,6 +267,15 @@ func TestEveryEventIsWritten(t *testing.T) {
 		t.Fatalf("what mallory may not: %v", err)
 	}
 	caused("mallory", audit.Refused)
+
+	n.until("coordination knows the failure", func() bool {
+		err := n.askOnce("dave", wire.Coordination, wire.AskSeen, failed)
+		if kind := transfer.KindOf(err); err != nil && kind != transfer.KindNotFound && kind != transfer.KindUsage {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	caused("dave", audit.Acked)
 
 	n.unknownOutcomes()
 	n.ghost()

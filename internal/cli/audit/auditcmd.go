@@ -255,6 +255,8 @@ func Describe(r *audit.Record) string {
 		return text
 	case r.Event == audit.Removed:
 		return output.Printable("agent " + string(r.Source) + " removed from the registry by " + output.Person(r.Principal))
+	case r.Event == audit.Acked:
+		return output.Printable("failure acknowledged by " + output.Person(r.Principal) + reasonOf(r))
 	case r.Event == audit.Changed, r.Event == audit.Settled:
 		return output.Printable("agent " + string(r.Source) + " " + r.Text + reasonOf(r) + ", by " + output.Person(r.Principal))
 	case r.Text+r.Reason != "":

@@ -30,7 +30,7 @@ func (f *FilterFlags) addRecords(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "only of this agent, or of transfers from or to it")
 	fl.StringVar(&f.job, "job", "", "only with such a job name; * and ? stand for any characters")
-	fl.StringVar(&f.since, "since", "", "not before 18:00, today, yesterday, 2026-11-01, '2026-11-01 18:00', RFC 3339, or a time ago as 90m, 12h, 2d")
+	fl.StringVar(&f.since, "since", "", "not before 18:00 (the last one that has passed), today, yesterday, 2026-11-01, '2026-11-01 18:00', in this host's time zone; or RFC 3339, or a time ago as 90m, 12h, 2d")
 	fl.StringVar(&f.until, "until", "", "before that time; written as --since")
 	fl.IntVar(&f.Limit, "limit", 1000, "how many at most")
 }
@@ -63,9 +63,10 @@ func (f *FilterFlags) Add(c *cobra.Command) {
 	f.addEnds(c)
 }
 
-// AddAll adds the flag --all to a list of transfers, where --failed leaves out those that were repeated.
+// AddAll adds the flag --all to a list of transfers, where --failed leaves out those that were repeated or
+// acknowledged.
 func (f *FilterFlags) AddAll(c *cobra.Command) {
-	c.Flags().BoolVar(&f.all, "all", false, "with --failed, those that were repeated, too")
+	c.Flags().BoolVar(&f.all, "all", false, "with --failed, those that were repeated or acknowledged, too")
 }
 
 func (f *FilterFlags) addEnds(c *cobra.Command) {

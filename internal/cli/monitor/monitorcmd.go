@@ -319,10 +319,17 @@ func history(q *session.KeptQuery, k *session.Kept, at client.AtAgent, ask monit
 			if err != nil {
 				return err
 			}
+			var ids []transfer.ID
+			for n := range h.Triggers {
+				if h.Triggers[n].State == monitor.StateSubmitted {
+					ids = append(ids, h.Triggers[n].Transfer)
+				}
+			}
+			states := at.StatesOf(k.Ctx, at.Agent, ids)
 			for _, l := range h.Triggers {
 				ask.Before = l.N
 				ask.Limit--
-				row(view.TriggerOf(&l), triggerRow(&l)...)
+				row(view.TriggerOf(&l, states[l.Transfer]), triggerRow(&l, states[l.Transfer])...)
 			}
 			more = h.More && len(h.Triggers) > 0
 		}
@@ -330,12 +337,13 @@ func history(q *session.KeptQuery, k *session.Kept, at client.AtAgent, ask monit
 	})
 }
 
-func triggerRow(l *monitor.Logged) []string {
+// triggerRow returns the cells of a trigger. state is that of its transfer; "": it is not known.
+func triggerRow(l *monitor.Logged, state transfer.State) []string {
 	reason := ""
 	if l.Error != nil {
 		reason = l.Error.Text
 	}
-	return []string{output.Stamp(l.Time), l.State, l.Transfer.String(), fmt.Sprint(l.Files), l.File.String(), reason}
+	return []string{output.Stamp(l.Time), output.Or(string(state), l.State), l.Transfer.String(), fmt.Sprint(l.Files), l.File.String(), reason}
 }
 
 func newMonitorExport() *cobra.Command {

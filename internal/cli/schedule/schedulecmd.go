@@ -147,9 +147,16 @@ func newScheduleLs() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			headings := []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER", "PROBLEM"}
 			return session.ListKept(q, cmd, headings, schedule.AskList, schedule.Page{}, func(at client.AtAgent, l *schedule.Listed, row output.Row) (next any) {
+				var last []schedule.Past
+				for n := range l.Schedules {
+					if all := l.Schedules[n].Results; len(all) > 0 {
+						last = append(last, all[len(all)-1])
+					}
+				}
+				states := statesOf(cmd.Context(), at, last)
 				for n := range l.Schedules {
 					s := &l.Schedules[n]
-					row(viewOf(at, s), s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s, func(id transfer.ID) transfer.State { return at.StateOf(cmd.Context(), id) }), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal), session.AwayText(at))
+					row(viewOf(at, s, states), s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s, states), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal), session.AwayText(at))
 					if l.More {
 						next = schedule.Page{After: s.Name}
 					}
@@ -162,10 +169,29 @@ func newScheduleLs() *cobra.Command {
 	return c
 }
 
-// viewOf returns the form of a schedule of an agent.
-func viewOf(at client.AtAgent, s *schedule.Schedule) view.ScheduleLine {
+// statesOf returns coordination's states of the transfers of occurrences.
+func statesOf(ctx context.Context, at client.AtAgent, all []schedule.Past) map[transfer.ID]transfer.State {
+	var ids []transfer.ID
+	for n := range all {
+		if !all[n].Transfer.IsZero() {
+			ids = append(ids, all[n].Transfer)
+		}
+	}
+	return at.StatesOf(ctx, at.Agent, ids)
+}
+
+// viewOf returns the form of a schedule of an agent, with the states of its transfers.
+func viewOf(at client.AtAgent, s *schedule.Schedule, states map[transfer.ID]transfer.State) view.ScheduleLine {
 	v := view.ScheduleOf(view.TypeSchedule, at.Agent, s)
 	v.AgentAway = at.Away
+	for n := range s.Results {
+		if id := s.Results[n].Transfer; states[id] != "" {
+			if v.States == nil {
+				v.States = map[string]transfer.State{}
+			}
+			v.States[id.String()] = states[id]
+		}
+	}
 	return v
 }
 
@@ -183,27 +209,24 @@ func everyOf(s *schedule.Schedule) string {
 	return s.Plan.Every.String()
 }
 
-// lastOf describes the last occurrence: with the state of its transfer, where coordination knows it.
-func lastOf(s *schedule.Schedule, stateOf func(transfer.ID) transfer.State) string {
+// lastOf describes the last occurrence.
+func lastOf(s *schedule.Schedule, states map[transfer.ID]transfer.State) string {
 	if len(s.Results) == 0 {
 		return "-"
 	}
-	last := &s.Results[len(s.Results)-1]
-	if last.Error == nil && last.Missed == 0 && !last.Transfer.IsZero() {
-		if state := stateOf(last.Transfer); state != "" {
-			return string(state)
-		}
-	}
-	return pastWord(last)
+	return pastWord(&s.Results[len(s.Results)-1], states)
 }
 
-// pastWord describes the end of an occurrence in a word or two.
-func pastWord(p *schedule.Past) string {
+// pastWord describes the end of an occurrence in a word or two: with the state of its transfer, where coordination knows
+// it.
+func pastWord(p *schedule.Past, states map[transfer.ID]transfer.State) string {
 	switch {
 	case p.Missed > 0:
 		return fmt.Sprintf("missed %d", p.Missed)
 	case p.Error != nil:
 		return "refused"
+	case states[p.Transfer] != "":
+		return string(states[p.Transfer])
 	}
 	return "submitted"
 }
@@ -220,10 +243,11 @@ func newScheduleShow() *cobra.Command {
 			name := args[0]
 			one := session.KeptOne[schedule.Schedule]{Noun: schedule.Noun, Key: name, Decode: session.Decode[schedule.Schedule]}
 			return session.WithShown(q, cmd, schedule.AskShow, one, name, schedule.Named{Name: name}, func(_ *session.Kept, at client.AtAgent, s *schedule.Schedule) error {
+				states := statesOf(cmd.Context(), at, s.Results)
 				if q.JSON {
-					output.JSON(cmd, viewOf(at, s))
+					output.JSON(cmd, viewOf(at, s, states))
 				} else {
-					showSchedule(cmd, at, s)
+					showSchedule(cmd, at, s, states)
 				}
 				return nil
 			})
@@ -232,7 +256,7 @@ func newScheduleShow() *cobra.Command {
 	return c
 }
 
-func showSchedule(cmd *cobra.Command, at client.AtAgent, s *schedule.Schedule) {
+func showSchedule(cmd *cobra.Command, at client.AtAgent, s *schedule.Schedule, states map[transfer.ID]transfer.State) {
 	rows := [][]string{{"schedule", s.Name}, {"agent", string(at.Agent)}}
 	if at.Away != nil {
 		rows = append(rows, []string{"problem", at.Away.String()})
@@ -270,7 +294,7 @@ func showSchedule(cmd *cobra.Command, at client.AtAgent, s *schedule.Schedule) {
 		if p.Error != nil {
 			reason = output.Printable(p.Error.Error())
 		}
-		past = append(past, []string{output.Stamp(p.At), pastWord(p), id, reason})
+		past = append(past, []string{output.Stamp(p.At), pastWord(p, states), id, reason})
 	}
 	fmt.Fprintln(out)
 	output.Table(out, past)

@@ -72,9 +72,10 @@ func (s *section) unknown(err error) {
 func New() *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: "status", Short: "Show on one screen the transfers that run, wait and have failed, and agents that are away", Args: usage.NoArgs,
-		Long: `Shows the transfers that have failed since yesterday and were not repeated with ferry transfer
-retry, those that wait, are parked or run, the agents and queue managers that are away or
-degraded, the monitors with a problem, and the dead letters of the queue manager.
+		Long: `Shows the transfers that have failed since yesterday and were neither repeated with ferry
+transfer retry nor acknowledged with ferry transfer ack, those that wait, are parked or run,
+the agents and queue managers that are away or degraded, the monitors with a problem, and the
+dead letters of the queue manager.
 
 Result codes: 0 nothing needs a person, 1 something does: a failed or parked transfer, one that
 waits for space, an agent that is unreachable or degraded, a queue manager that is away or
@@ -134,7 +135,7 @@ func sections(ctx context.Context, net *client.Client, timeout time.Duration, no
 }
 
 // filterOf returns the filter for the transfers on the screen: those that have not ended, and those that have failed since
-// yesterday and were not repeated.
+// yesterday and are open.
 func filterOf(now time.Time) *wire.Filter {
 	f := &wire.Filter{States: []transfer.State{transfer.Failed, transfer.Partial}, Open: true, Since: time.Date(now.Year(), now.Month(), now.Day()-1, 0, 0, 0, 0, now.Location())}
 	for _, s := range transfer.States() {

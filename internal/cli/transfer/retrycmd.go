@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -17,10 +18,11 @@ import (
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
-// each repeats transfers one after another until ctx ends, and explains errors. Its error is the result code of the first
-// that was not successful.
+// each calls one for transfers one after another until ctx ends, and explains errors. Its error is the result code of the
+// first that was not successful.
 func each(ctx context.Context, ids []string, one func(id string) error, explain func(error)) error {
 	var first output.Exit
 	for _, id := range ids {
@@ -46,42 +48,82 @@ func each(ctx context.Context, ids []string, one func(id string) error, explain 
 	return nil
 }
 
+// A choice names the transfers of a command: by IDs, or with --failed and filters.
+type choice struct {
+	verb   string // of the command
+	failed bool
+	which  cliaudit.FilterFlags
+}
+
+// check checks the arguments and flags of the command.
+func (s *choice) check(cmd *cobra.Command, args []string) error {
+	chosen := s.which.Chosen(cmd)
+	switch {
+	case len(args) > 0 && chosen != "":
+		return transfer.Errorf(transfer.KindUsage, "`ferry transfer %s` takes IDs or --%s, not both", s.verb, chosen)
+	case len(args) > 0 && cmd.Flags().Changed("limit"):
+		return transfer.Errorf(transfer.KindUsage, "`ferry transfer %s` takes IDs or --limit, not both", s.verb).
+			WithHint("--limit bounds the number of transfers that --since and other filters select")
+	case len(args) > 0:
+		return usage.IDs("transfer")(cmd, args)
+	case chosen != "" && !s.failed:
+		return transfer.Errorf(transfer.KindUsage, "--%s selects transfers that have failed, and needs --failed", chosen)
+	case chosen != "":
+		return nil
+	case s.failed:
+		return transfer.Errorf(transfer.KindUsage, "`ferry transfer %s --failed` needs IDs, or --since or another filter", s.verb).WithHint("`ferry transfer ls --failed` lists the transfers")
+	}
+	return transfer.Errorf(transfer.KindUsage, "`ferry transfer %s` needs IDs, or --failed with --since or another filter", s.verb).WithHint("`ferry transfer ls --failed` lists the transfers")
+}
+
+// failures calls fn for the failed and partial transfers that the filters select and that are open, the newest first. It
+// says if there are more.
+func (s *choice) failures(ctx context.Context, cmd *cobra.Command, net *client.Client, filter *wire.Filter, fn func(*transfer.Progress)) error {
+	filter.States, filter.Open = []transfer.State{transfer.Failed, transfer.Partial}, true
+	end, err := net.Transfers(ctx, filter, s.which.Limit, func(p *transfer.Progress) error {
+		fn(p)
+		return nil
+	})
+	if err == nil {
+		leftOut(cmd.ErrOrStderr(), &end, filter.Since)
+	}
+	return err
+}
+
+// leftOut says which transfers a selection lacks.
+func leftOut(out io.Writer, end *client.Listing, since time.Time) {
+	if end.Left > 0 {
+		fmt.Fprintf(out, "ferry: left out %s beyond --limit, the oldest; --limit takes more\n", output.Plural(int64(end.Left), "transfer"))
+	}
+	if end.Complete.After(since) {
+		fmt.Fprintf(out, "ferry: left out transfers that ended before %s and that coordination has forgotten; `ferry audit ls` has them\n", output.Stamp(end.Complete))
+	}
+}
+
 func newTransferRetry() *cobra.Command {
 	q := &session.Query{}
 	f := &request.Flags{}
-	which := &cliaudit.FilterFlags{}
-	var failed bool
+	s := &choice{verb: "retry"}
 	c := &cobra.Command{Use: "retry ID... | --failed --since TIME [--job PATTERN]", Short: "Repeat transfers that are over, or only their failed items; the result code is the new transfer's",
 		Long: `Makes a new transfer of one that is over: the same sources, destination and
 settings, as the audit log has them. The new one names the old one as its parent, and ferry
 transfer show names the new one with the old one.
-With --failed only the failed items are sent. --if-exists decides about files that have
-arrived already, as with ferry send. A transfer that appends to files, or puts messages
-into a queue, is not repeated as a whole unless it was successful.
+With --failed only the failed items are sent, without those that another retry has brought.
+--if-exists decides about files that have arrived already, as with ferry send. A transfer
+that appends to files, or puts messages into a queue, is not repeated as a whole unless it
+was successful.
 Several transfers are repeated one after another. The result code is then that of the first
 new transfer that was not successful; a transfer that cannot be repeated does not keep the
 others.
 Without an ID, --failed repeats the failed and partial transfers that --since and the other
-filters select, the oldest first. It leaves out those that were repeated before, and those
-that the rules refused. Transfers of another user are repeated only with --user.
+filters select, the oldest first. It leaves out those that were repeated before or meanwhile,
+those that were acknowledged with ferry transfer ack, and those that the rules refused.
+Transfers of another user are repeated only with --user.
 A new transfer has your name and your rights, also where the old one was another user's.`,
 		Example: "  ferry transfer retry 8057a4 --failed\n  ferry transfer retry 8057a4 --if-exists skip\n  ferry transfer retry 8057a4 91c0e2 --failed\n  ferry transfer retry --failed --since yesterday --job 'nightly*'",
-		Args: func(cmd *cobra.Command, args []string) error {
-			chosen := which.Chosen(cmd)
-			switch {
-			case len(args) > 0 && chosen != "":
-				return transfer.Errorf(transfer.KindUsage, "`ferry transfer retry` takes IDs or --%s, not both", chosen)
-			case chosen != "" && !failed:
-				return transfer.Errorf(transfer.KindUsage, "--%s selects transfers that have failed, and needs --failed", chosen)
-			case chosen != "":
-				return nil
-			case len(args) == 0 && failed:
-				return transfer.Errorf(transfer.KindUsage, "`ferry transfer retry --failed` needs IDs, or --since or another filter").WithHint("`ferry transfer ls --failed` lists the transfers")
-			}
-			return usage.IDs("transfer")(cmd, args)
-		},
+		Args:    s.check,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := which.Filter(time.Now())
+			filter, err := s.which.Filter(time.Now())
 			if err != nil {
 				return err
 			}
@@ -91,25 +133,24 @@ A new transfer has your name and your rights, also where the old one was another
 			}
 			defer done()
 			f.JSON = q.JSON
+			r := &repeater{cmd: cmd, net: net, f: f}
 			if len(args) > 0 {
-				return repeat(ctx, cmd, net, f, args, func(string) bool { return failed })
+				return all(ctx, cmd, args, func(ctx context.Context, id string) error { return r.named(ctx, id, s.failed) })
 			}
-			filter.States, filter.Open = []transfer.State{transfer.Failed, transfer.Partial}, true
 			var ids []string
 			whole := map[string]bool{}
 			others, denied := 0, 0
-			if _, err := net.Transfers(ctx, filter, which.Limit, func(p *transfer.Progress) error {
+			if err := s.failures(ctx, cmd, net, filter, func(p *transfer.Progress) {
 				switch {
 				case p.Code == transfer.KindDenied.Code():
 					denied++
-					return nil
+					return
 				case filter.User == "" && net.Conn.Identity() != nil && p.Principal != net.Conn.Self():
 					others++
-					return nil
+					return
 				}
 				ids = append(ids, p.ID.String())
 				whole[p.ID.String()] = p.Files == 0 && p.FilesFailed == 0 // it ended before any of its items was decided
-				return nil
 			}); err != nil {
 				return err
 			}
@@ -120,19 +161,19 @@ A new transfer has your name and your rights, also where the old one was another
 				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %d transfers of other users; --user NAME repeats those of one in your name, with your rights\n", others)
 			}
 			if len(ids) == 0 {
-				if err := which.CheckAgents(ctx, net); err != nil {
+				if err := s.which.CheckAgents(ctx, net); err != nil {
 					return err
 				}
-				session.None(cmd, "such transfer that was not repeated", net.Conn.Identity() != nil)
+				session.None(cmd, "such open failure", net.Conn.Identity() != nil)
 				return nil
 			}
 			slices.Reverse(ids)
-			return repeat(ctx, cmd, net, f, ids, func(id string) bool { return !whole[id] })
+			return all(ctx, cmd, ids, func(ctx context.Context, id string) error { return r.open(ctx, id, !whole[id]) })
 		}}
 	q.Add(c)
 	fl := c.Flags()
-	fl.BoolVar(&failed, "failed", false, "send only the items that failed")
-	which.AddChoice(c)
+	fl.BoolVar(&s.failed, "failed", false, "send only the items that failed")
+	s.which.AddChoice(c)
 	fl.StringVar(&f.IfExists, "if-exists", "", "action if the destination exists, as with ferry send (default: as the first time)")
 	fl.BoolVar(&f.DryRun, "dry-run", false, "list the files, and send nothing")
 	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
@@ -140,20 +181,82 @@ A new transfer has your name and your rights, also where the old one was another
 	return c
 }
 
-// repeat repeats transfers, one after another. failed reports whether only the failed items of one are sent.
-func repeat(ctx context.Context, cmd *cobra.Command, net *client.Client, f *request.Flags, ids []string, failed func(id string) bool) error {
-	one := func(id string) error {
-		req, err := net.Retry(ctx, id, failed(id), f.IfExists)
-		if err == nil {
-			err = req.Check()
-		}
-		if err != nil {
-			return err
-		}
-		return follow.Submit(ctx, cmd, net, req, f, follow.NewView(cmd, f.JSON, f.Quiet))
-	}
+// A repeater repeats transfers.
+type repeater struct {
+	cmd *cobra.Command
+	net *client.Client
+	f   *request.Flags
+}
+
+// all calls one for transfers, one after another.
+func all(ctx context.Context, cmd *cobra.Command, ids []string, one func(ctx context.Context, id string) error) error {
 	if len(ids) == 1 {
-		return one(ids[0])
+		return one(ctx, ids[0])
 	}
-	return each(ctx, ids, one, func(err error) { output.Explain(cmd.ErrOrStderr(), err) })
+	return each(ctx, ids, func(id string) error { return one(ctx, id) }, func(err error) { output.Explain(cmd.ErrOrStderr(), err) })
+}
+
+// named repeats a transfer, or its failed items alone.
+func (r *repeater) named(ctx context.Context, id string, failed bool) error {
+	p, err := r.net.Transfer(ctx, id)
+	if err != nil {
+		return err
+	}
+	return r.again(ctx, p, failed)
+}
+
+// open repeats a transfer that was open when the selection was made, if it still is. Another operator may have repeated it
+// meanwhile.
+func (r *repeater) open(ctx context.Context, id string, failed bool) error {
+	p, err := r.net.Transfer(ctx, id)
+	if err != nil {
+		return err
+	}
+	if over := closed(p); over != "" {
+		fmt.Fprintf(r.cmd.ErrOrStderr(), "ferry: left out transfer %s: %s\n", p.ID, over)
+		return nil
+	}
+	return r.again(ctx, p, failed)
+}
+
+// closed says why a failure is not open any more, or returns "".
+func closed(p *transfer.Progress) string {
+	switch {
+	case p.Retried:
+		return fmt.Sprintf("it was already retried as %s", p.RetriedAs)
+	case p.Acknowledged != nil:
+		return "it was acknowledged " + acknowledgedText(p.Acknowledged)
+	}
+	return ""
+}
+
+func (r *repeater) again(ctx context.Context, p *transfer.Progress, failed bool) error {
+	req, err := r.net.RetryOf(ctx, p, failed, r.f.IfExists)
+	if err == nil {
+		err = req.Check()
+	}
+	if err != nil {
+		return err
+	}
+	if !r.f.Quiet && !p.RetriedAs.IsZero() {
+		r.tellBrought(ctx, p, req, failed)
+	}
+	return follow.Submit(ctx, r.cmd, r.net, req, r.f, follow.NewView(r.cmd, r.f.JSON, r.f.Quiet))
+}
+
+// tellBrought says whether a request sends files again that another repetition of the transfer has brought.
+func (r *repeater) tellBrought(ctx context.Context, p *transfer.Progress, req *transfer.Request, failed bool) {
+	out := r.cmd.ErrOrStderr()
+	if failed {
+		if n := p.FilesFailed - int64(len(req.Retry.Only)); n > 0 {
+			fmt.Fprintf(out, "ferry: %s: %d of the %d failed items have arrived with a retry, the last one %s, and are not sent again\n", p.ID, n, p.FilesFailed, p.RetriedAs)
+		}
+		return
+	}
+	if r.f.IfExists != "" {
+		return
+	}
+	if by, err := r.net.Transfer(ctx, p.RetriedAs.String()); err == nil && by.Files > 0 {
+		fmt.Fprintf(out, "ferry: %s: %s of it arrived with the retry %s, and all of it is sent again; --if-exists skip leaves files that are there\n", p.ID, output.Plural(by.Files, "file"), p.RetriedAs)
+	}
 }

@@ -3,9 +3,12 @@ package transfer
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/client"
 	"ferry/internal/transfer"
 )
 
@@ -39,6 +42,31 @@ func TestRetryEach(t *testing.T) {
 	tried = nil
 	if err := each(ctx, []string{"stop", "good"}, one, explain); err != output.Exit(130) || !slices.Equal(tried, []string{"stop"}) {
 		t.Errorf("%v after a signal, tried %q", err, tried)
+	}
+}
+
+// A selection says which failures it lacks: those beyond its limit, and those that coordination has forgotten.
+func TestLeftOut(t *testing.T) {
+	since := time.Date(2026, 11, 1, 18, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		end  client.Listing
+		want []string
+	}{
+		{client.Listing{}, nil},
+		{client.Listing{Complete: since.Add(-time.Hour)}, nil},
+		{client.Listing{Left: 3}, []string{"left out 3 transfers beyond --limit"}},
+		{client.Listing{Left: 1, Complete: since.Add(time.Hour)}, []string{"left out 1 transfer beyond --limit", "left out transfers that ended before " + output.Stamp(since.Add(time.Hour))}},
+	} {
+		var out strings.Builder
+		leftOut(&out, &c.end, since)
+		if n := strings.Count(out.String(), "\n"); n != len(c.want) {
+			t.Errorf("%+v: %d lines", c.end, n)
+		}
+		for _, text := range c.want {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("%+v: it says %q, without %q", c.end, out.String(), text)
+			}
+		}
 	}
 }
 

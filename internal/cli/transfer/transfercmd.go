@@ -26,9 +26,9 @@ import (
 
 // New makes the command `ferry transfer`.
 func New() *cobra.Command {
-	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel, resume or repeat them", Args: usage.NoArgs,
+	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel, resume, repeat or acknowledge them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newTransferLs(), newTransferShow(), newTransferWatch(), newTransferRetry(),
+	c.AddCommand(newTransferLs(), newTransferShow(), newTransferWatch(), newTransferRetry(), newTransferAck(),
 		newTransferControl("cancel", "Cancel a transfer; partial files are removed", wire.ControlCancel),
 		newTransferControl("resume", "Let a parked transfer go on", wire.ControlResume))
 	return c
@@ -75,9 +75,8 @@ func newTransferLs() *cobra.Command {
 		if err == nil && end.Complete.After(filter.Since) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the list is complete since %s; `ferry audit ls` has older transfers\n", output.Stamp(end.Complete))
 		}
-		if err == nil && end.Sums.Retried > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %s that %s repeated; --all shows them, too\n", output.Plural(end.Sums.Retried, "transfer"),
-				map[bool]string{true: "was", false: "were"}[end.Sums.Retried == 1])
+		if closed := closedText(&end.Sums); err == nil && closed != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %s; --all shows them, too\n", closed)
 		}
 		return err
 	}}
@@ -86,6 +85,29 @@ func newTransferLs() *cobra.Command {
 	f.AddAll(c)
 	output.AddForms(c)
 	return c
+}
+
+// closedText describes the failures that a list leaves out because they are not open; "": there are none.
+func closedText(s *wire.Sums) string {
+	var all []string
+	for _, n := range []struct {
+		count int64
+		verb  string
+	}{{s.Retried, "repeated"}, {s.Acknowledged, "acknowledged"}} {
+		if n.count > 0 {
+			all = append(all, fmt.Sprintf("%s that %s %s", output.Plural(n.count, "transfer"), map[bool]string{true: "was", false: "were"}[n.count == 1], n.verb))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// acknowledgedText describes the acknowledgement of a failure.
+func acknowledgedText(a *transfer.Acknowledgement) string {
+	text := "by " + output.Person(a.By) + ", " + output.Stamp(a.Time)
+	if a.Reason != "" {
+		text += ": " + a.Reason
+	}
+	return output.Printable(text)
 }
 
 // sumsLine describes the sums of a list.
@@ -157,7 +179,10 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		rows = append(rows, []string{"cancelled by", output.Person(p.CancelledBy)})
 	}
 	if !p.RetriedAs.IsZero() {
-		rows = append(rows, []string{"retried as", p.RetriedAs.String()})
+		rows = append(rows, []string{"retried as", p.RetriedAs.String() + retriedText(p)})
+	}
+	if a := p.Acknowledged; a != nil {
+		rows = append(rows, []string{"acknowledged", acknowledgedText(a)})
 	}
 	if q := r.Request; q != nil {
 		if !q.Parent.IsZero() {
@@ -235,6 +260,17 @@ func wireText(p *transfer.Progress) string {
 		sent = transfer.FormatBytes(p.BytesWire)
 	}
 	return known(p.Compress, sent)
+}
+
+// retriedText describes the repetitions of a transfer that leave it open.
+func retriedText(p *transfer.Progress) string {
+	switch {
+	case p.Retried:
+		return ""
+	case p.RetriedFiles > 0:
+		return fmt.Sprintf(" (cancelled; %d of the %d failed items have arrived)", p.RetriedFiles, p.FilesFailed)
+	}
+	return " (cancelled)"
 }
 
 // bytesText describes the bytes of a transfer; with the part of all of them while it has not ended.

@@ -98,17 +98,21 @@ func MonitorOf(a *monitor.Answer) MonitorLine { return MonitorLine{TypeMonitor, 
 type TriggerLine struct {
 	MessageType string `json:"message_type"` // trigger
 	monitor.Logged
+	TransferState transfer.State `json:"transfer_state,omitempty"` // of a submitted one; absent: coordination does not know it
 }
 
-// TriggerOf returns the form of a trigger.
-func TriggerOf(l *monitor.Logged) TriggerLine { return TriggerLine{TypeTrigger, *l} }
+// TriggerOf returns the form of a trigger, with the state of its transfer.
+func TriggerOf(l *monitor.Logged, state transfer.State) TriggerLine {
+	return TriggerLine{TypeTrigger, *l, state}
+}
 
 // A ScheduleLine is a schedule.
 type ScheduleLine struct {
 	MessageType string             `json:"message_type"` // schedule, scheduled, removed
 	Agent       transfer.AgentName `json:"agent"`
 	*schedule.Schedule
-	AgentAway *client.Away `json:"agent_away,omitempty"`
+	AgentAway *client.Away              `json:"agent_away,omitempty"`
+	States    map[string]transfer.State `json:"transfer_states,omitempty"` // of results, by the ID; absent: coordination does not know it, or was not asked
 }
 
 // ScheduleOf returns the form of a schedule of an agent. Its type is TypeSchedule, TypeScheduled or TypeRemoved.

@@ -11,7 +11,8 @@ import (
 
 // The types of forms, in message_type: the object, or the change that an answer reports.
 const (
-	TypeAccepted     = "accepted" // an agent continues as a witness from the present log
+	TypeAccepted     = "accepted"     // an agent continues as a witness from the present log
+	TypeAcknowledged = "acknowledged" // a person has seen the failure of a transfer
 	TypeCall         = "call"
 	TypeCancel       = "cancel" // a job or a call that is being cancelled
 	TypeChecked      = "checked"

@@ -53,16 +53,16 @@ type PreviewLine struct {
 // PreviewOf returns the form of a preview.
 func PreviewOf(p *wire.Preview) PreviewLine { return PreviewLine{TypePreview, p} }
 
-// A ControlLine is a transfer that was handed over, cancelled or resumed.
+// A ControlLine is a transfer that was handed over, cancelled, resumed or acknowledged.
 type ControlLine struct {
-	MessageType string         `json:"message_type"` // submitted, not_submitted, cancel, resume
+	MessageType string         `json:"message_type"` // submitted, not_submitted, cancel, resume, acknowledged
 	ID          transfer.ID    `json:"id"`
 	State       transfer.State `json:"state,omitempty"` // empty: it is not known
 
 	Handover client.Handover `json:"handover,omitempty"` // how far a submitted request has come
 }
 
-// ControlOf returns the form of a transfer after a command, which is cancel or resume.
+// ControlOf returns the form of a transfer after a command, which is cancel, resume or TypeAcknowledged.
 func ControlOf(command string, id transfer.ID, state transfer.State) ControlLine {
 	return ControlLine{MessageType: command, ID: id, State: state}
 }

@@ -64,6 +64,8 @@ func (p *Picture) Sums(q Query) (sums wire.Sums) {
 		case q.Whose != "" && !Of(&e.Progress, q.Whose) || !p.passes(q.Filter, e):
 		case p.matches(q.Filter, e):
 			sums.Add(&e.Progress)
+		case e.related.Acknowledged != nil:
+			sums.Acknowledged++
 		default:
 			sums.Retried++
 		}
@@ -96,14 +98,18 @@ func (p *Picture) matches(f *wire.Filter, e *entry) bool {
 	if !passed || f == nil || !f.Open {
 		return passed
 	}
-	_, done := p.retriedAs(e)
-	return !done
+	_, over, _ := p.repetitions(e)
+	return !over && e.related.Acknowledged == nil
 }
 
 // passes is matches without the field Open of a filter.
 func (p *Picture) passes(f *wire.Filter, e *entry) bool {
 	if f == nil {
 		return true
+	}
+
+	if !f.RetryOf.IsZero() && !repeats(p, e, f.RetryOf) || len(f.IDs) > 0 && !slices.Contains(f.IDs, e.ID) {
+		return false
 	}
 
 	for k, v := range f.Meta {

@@ -13,19 +13,40 @@ func (p *Picture) relate(e *entry, r *audit.Record) {
 	if r.Event == audit.Cancelled && r.State == transfer.Cancelled && r.Principal != "" {
 		e.related.CancelledBy = r.Principal
 	}
-	if r.Request == nil || r.Request.Parent.IsZero() || p.transfers[key{e.ID, e.Source}] != e {
+	bring(p, e, r)
+	if r.Event != audit.Submitted || r.Request == nil || r.Request.Parent.IsZero() {
 		return
 	}
-	e.related.RetryOf = r.Request.Parent
-	if of := (key{r.Request.Parent, e.Source}); !slices.Contains(p.retries[of], e.ID) {
-		p.retries[of] = append(p.retries[of], e.ID)
+	if !e.related.RetryOf.IsZero() || p.transfers[key{e.ID, e.Source}] != e {
+		return // the first request of a transfer is the one that was accepted
 	}
+	e.related.RetryOf, e.mayEnd = r.Request.Parent, r.Request.MayEnd
+	of := key{r.Request.Parent, e.Source}
+	p.retries[of] = append(p.retries[of], e)
+}
+
+// acknowledge takes coordination's record that a principal has seen the failure of a transfer. The first one counts.
+func acknowledge(p *Picture, r *audit.Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.transfers[key{r.Transfer, r.Source}]
+	if r.Event != audit.Acked || e == nil || e.related.Acknowledged != nil {
+		return
+	}
+	e.related.Acknowledged = &transfer.Acknowledgement{By: r.Principal, Time: r.Time, Reason: r.Reason}
+	p.weigh(e)
+}
+
+// counts reports whether a transfer counts as a repetition of another one. A submitter may name any transfer as the
+// one that its request repeats. So the submitter must be that of both transfers, or one that may end the other one.
+func (e *entry) counts(of *entry) bool {
+	return e.State != transfer.Withdrawn && (e.mayEnd || e.Principal != "" && e.Principal == of.Principal)
 }
 
 // unrelate forgets a transfer that gives way as a repetition of another one.
 func (p *Picture) unrelate(e *entry) {
 	of := key{e.related.RetryOf, e.Source}
-	left := slices.DeleteFunc(p.retries[of], func(id transfer.ID) bool { return id == e.ID })
+	left := slices.DeleteFunc(p.retries[of], func(by *entry) bool { return by == e })
 	if len(left) == 0 {
 		delete(p.retries, of)
 		return
@@ -33,20 +54,55 @@ func (p *Picture) unrelate(e *entry) {
 	p.retries[of] = left
 }
 
-// retriedAs returns the last repetition of a transfer. One that was refused or withdrawn does not count. done reports
-// that the repetition was not cancelled either.
-func (p *Picture) retriedAs(e *entry) (last transfer.ID, done bool) {
-	for _, id := range p.retries[key{e.ID, e.Source}] {
-		by := p.transfers[key{id, e.Source}]
-		if by == nil || by.State == transfer.Withdrawn {
+// repeats reports whether a transfer counts as a repetition of the one with an ID.
+func repeats(p *Picture, e *entry, id transfer.ID) bool {
+	of := p.transfers[key{id, e.Source}]
+	return e.related.RetryOf == id && of != nil && e.counts(of)
+}
+
+// A broughtItem is a failed item of a transfer that a repetition of it has brought: its source, and its target.
+type broughtItem struct {
+	source transfer.Path
+	to     uint64
+}
+
+// bring notes the items of a repetition that arrived and had failed the first time, as far as the picture names those.
+func bring(p *Picture, e *entry, r *audit.Record) {
+	of := p.transfers[key{e.related.RetryOf, e.Source}]
+	if r.Event != audit.Items || e.related.RetryOf.IsZero() || of == nil || of == e {
+		return
+	}
+	for n := range r.Items {
+		o := &r.Items[n]
+		at := broughtItem{o.Reads(), o.To}
+		failed := func(f transfer.Outcome) bool { // a source that was missing may be a directory by now, with more in it
+			return at == broughtItem{f.Reads(), f.To} && (f.Type != transfer.ItemBad || o.Type != transfer.ItemDir)
+		}
+		if !o.Failed() && slices.ContainsFunc(of.Failures, failed) && !slices.Contains(e.brought, at) {
+			e.brought = append(e.brought, at)
+		}
+	}
+}
+
+// repetitions tells which repetition of a transfer is the last one that counts, and whether the failure is over: that
+// repetition was not cancelled, or cancelled ones have brought all items that had failed.
+func (p *Picture) repetitions(e *entry) (last transfer.ID, over bool, brought int64) {
+	all := map[broughtItem]bool{}
+	for _, by := range p.retries[key{e.ID, e.Source}] {
+		if !by.counts(e) {
 			continue
 		}
 		runs := by.State != transfer.Cancelled && by.State != transfer.Cancelling
-		if runs && !done || runs == done && string(id[:]) > string(last[:]) {
-			last, done = id, runs
+		if runs && !over || runs == over && string(by.ID[:]) > string(last[:]) {
+			last, over = by.ID, runs
+		}
+		for _, at := range by.brought {
+			all[at] = true
 		}
 	}
-	return last, done
+	brought = int64(len(all))
+	decided := e.Code == transfer.CodePartial || e.Code == transfer.CodeNothing
+	return last, over || decided && brought > 0 && brought == e.FilesFailed, brought
 }
 
 // A rate is the bytes in a second of a transfer, over about the last rateOver of its running.

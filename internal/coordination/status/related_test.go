@@ -65,6 +65,134 @@ func TestRetriedAs(t *testing.T) {
 	}
 }
 
+// A transfer counts as repeated by its own submitter, and by a submitter that the source agent lets end it. Otherwise any
+// submitter could hide the failure of another one from the lists of failures.
+func TestRetryOfAnother(t *testing.T) {
+	p := status.New(clock.System)
+	id := func(n byte) transfer.ID { return transfer.ID{5: n, 6: 0x70, 8: 0x80, 15: n} }
+	record := func(n, of byte, by string, mayEnd bool) audit.Record {
+		return audit.Record{Event: audit.Submitted, Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(n), Time: time.Now(), Principal: by,
+			Request: &audit.RequestFacts{Parent: id(of), MayEnd: mayEnd}}
+	}
+	fail := func(n byte, by string) {
+		r := record(n, 0, by, false)
+		r.Request.Parent = transfer.ID{}
+		p.Record(&r)
+		r.Event, r.State, r.Request = audit.Failed, transfer.Failed, nil
+		p.Record(&r)
+	}
+	check := func(when string, n byte, retried transfer.ID) {
+		t.Helper()
+		g, err := p.Transfer(id(n).String(), "")
+		if err != nil || g.RetriedAs != retried || g.Retried == retried.IsZero() {
+			t.Errorf("%s: it was retried as %v (%v), not %v; %v", when, g.RetriedAs, g.Retried, retried, err)
+		}
+	}
+	for n := range byte(3) {
+		fail(n+1, "ann")
+	}
+	for _, r := range []audit.Record{record(11, 1, "eve", false), record(12, 2, "ann", false), record(13, 3, "root", true)} {
+		p.Record(&r)
+	}
+	check("by another one", 1, transfer.ID{})
+	check("by the submitter", 2, id(12))
+	check("by an operator", 3, id(13))
+	if g, err := p.Transfer(id(11).String(), ""); err != nil || g.RetryOf != id(1) {
+		t.Errorf("the repetition of eve names %v, %v", g.RetryOf, err)
+	}
+
+	// One transfer repeats one other; its later records change nothing about that.
+	for _, r := range []audit.Record{record(12, 1, "ann", true), record(12, 3, "ann", true)} {
+		p.Record(&r)
+	}
+	check("after a second request of a repetition", 1, transfer.ID{})
+	check("after a second request of a repetition", 2, id(12))
+	check("after a second request of a repetition", 3, id(13))
+}
+
+// Of a repetition that was cancelled, the items that it has brought are open no more.
+func TestCancelledRetryHasBroughtSome(t *testing.T) {
+	p := status.New(clock.System)
+	id := func(n byte) transfer.ID { return transfer.ID{5: n, 6: 0x70, 8: 0x80, 15: n} }
+	bad := transfer.Errorf(transfer.KindExists, "it exists already")
+	send := func(n, of byte, end audit.Event, state transfer.State, items ...transfer.Outcome) {
+		r := audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(n), Time: time.Now(), Principal: "ann"}
+		first, of1, last := r, r, r
+		first.Event, first.Request = audit.Submitted, &audit.RequestFacts{}
+		if of > 0 {
+			first.Request.Parent = id(of)
+		}
+		of1.Event, of1.Items = audit.Items, items
+		last.Event, last.State, last.Code, last.Counts = end, state, state.Code(), &transfer.Counts{}
+		for i := range items {
+			items[i].Item = uint64(i + 1)
+			last.Counts.Add(&items[i])
+		}
+		for _, r := range []audit.Record{first, of1, last} {
+			p.Record(&r)
+		}
+	}
+	file := func(source transfer.Path, to uint64, err *transfer.Error) transfer.Outcome {
+		return transfer.Outcome{Type: transfer.ItemFile, Source: source, Path: "/in" + source, To: to, Err: err}
+	}
+	check := func(when string, retried transfer.ID, over bool, brought int64) {
+		t.Helper()
+		g, err := p.Transfer(id(1).String(), "")
+		if err != nil || g.RetriedAs != retried || g.Retried != over || g.RetriedFiles != brought {
+			t.Errorf("%s: it was retried as %v, is over %v and %d files were brought; %v", when, g.RetriedAs, g.Retried, g.RetriedFiles, err)
+		}
+		list, _ := p.Transfers(status.Query{Limit: 10, Filter: &wire.Filter{States: []transfer.State{transfer.Partial}, Open: true}})
+		if over != (len(list) == 0) {
+			t.Errorf("%s: %d are open", when, len(list))
+		}
+	}
+	send(1, 0, audit.Completed, transfer.Partial, file("/a", 0, nil), file("/b", 1, bad), file("/b", 2, bad), file("/c", 0, bad))
+	check("at first", transfer.ID{}, false, 0)
+	send(2, 1, audit.Cancelled, transfer.Cancelled, file("/a", 0, nil), file("/b", 1, nil), file("/c", 0, bad))
+	check("after one that has brought /b to its first target", id(2), false, 1)
+	send(3, 1, audit.Cancelled, transfer.Cancelled, file("/b", 1, nil), file("/c", 0, nil))
+	check("after one that has brought /c", id(3), false, 2)
+	send(4, 1, audit.Cancelled, transfer.Cancelled, file("/b", 2, nil))
+	check("after all were brought", id(4), true, 3)
+}
+
+// A failure that was acknowledged is not open, and the first acknowledgement counts. A report of the agent replaces that of
+// the submitter, and with it the acknowledgement of that.
+func TestAcknowledged(t *testing.T) {
+	p := status.New(clock.System)
+	id := transfer.ID{6: 0x70, 8: 0x80, 15: 1}
+	at := time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
+	r := audit.Record{Event: audit.Failed, Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id, Time: at, State: transfer.Failed}
+	ack := func(by, reason string, source transfer.AgentName) {
+		p.Record(&audit.Record{Event: audit.Acked, Agent: audit.Coordination, Role: audit.RoleCoordination, Source: source, Transfer: id, Time: at, Principal: by, Reason: reason})
+	}
+	check := func(when, by string, open, left int) {
+		t.Helper()
+		q := status.Query{Limit: 10, Filter: &wire.Filter{Failed: true, Open: true}}
+		list, _ := p.Transfers(q)
+		if sums := p.Sums(q); len(list) != open || int(sums.Transfers) != open || int(sums.Acknowledged) != left || sums.Retried != 0 {
+			t.Errorf("%s: %d are open, the sums are %+v", when, len(list), sums)
+		}
+		g, err := p.Transfer(id.String(), "")
+		if err != nil || by == "" && g.Acknowledged != nil || by != "" && (g.Acknowledged == nil || *g.Acknowledged != transfer.Acknowledgement{By: by, Time: at, Reason: "seen"}) {
+			t.Errorf("%s: it was acknowledged by %+v, %v", when, g.Acknowledged, err)
+		}
+	}
+	p.Queued(&transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Queued})
+	p.Queued(&transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Failed})
+	ack("ann", "seen", "ALPHA")
+	check("after the submitter's report", "ann", 0, 1)
+	p.Record(&r)
+	check("at first", "", 1, 0)
+	ack("ann", "seen", "BETA")
+	check("of another one", "", 1, 0)
+	ack("ann", "seen", "ALPHA")
+	ack("bob", "again", "ALPHA")
+	check("twice", "ann", 0, 1)
+	p.Record(&audit.Record{Event: audit.Acked, Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Transfer: transfer.ID{6: 0x70, 8: 0x80, 15: 2}, Time: at, Principal: "eve"})
+	check("by an agent", "ann", 0, 1)
+}
+
 // The rate is that of the last seconds, and stays while the transfer waits. A resume makes no negative one.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,10 +32,10 @@ type Picture struct {
 	agents    map[transfer.AgentName]*seen
 	removed   map[transfer.AgentName]time.Time // when each was removed, MaxAgents at most
 	transfers map[key]*entry
-	retries   map[key][]transfer.ID // of transfers that were repeated: the repetitions that the picture has
-	complete  time.Time             // transfers that ended before may be missing; zero: none is
-	count     uint64                // entries ever made
-	bytes     int                   // of all entries
+	retries   map[key][]*entry // of transfers that were repeated: the transfers of the picture that name them
+	complete  time.Time        // transfers that ended before may be missing; zero: none is
+	count     uint64           // entries ever made
+	bytes     int              // of all entries
 }
 
 type seen struct {
@@ -64,6 +64,8 @@ type entry struct {
 	bytes int
 
 	related transfer.Related // without RetriedAs
+	mayEnd  bool             // the submitter may end the transfer that it repeats
+	brought []broughtItem    // of the failed items of that, transfer.MaxFailures at most
 	rate    rate
 	refused bool // made of a refusal alone: the ID may be of another principal's transfer
 
@@ -73,7 +75,7 @@ type entry struct {
 
 // New makes an empty picture that begins to listen now.
 func New(c clock.Clock) *Picture {
-	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}, retries: map[key][]transfer.ID{}}
+	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}, retries: map[key][]*entry{}}
 }
 
 // Know adds an agent that is known by name only. It reports whether it is new.
@@ -209,6 +211,9 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	if e == nil {
 		e = p.add(g)
 	}
+	if e.said {
+		e.related.Acknowledged = nil // of the failure that the submitter had reported
+	}
 	e.Progress, e.said, e.refused = *g, false, false
 	e.rate.take(g, p.clock.Now())
 	p.confirm(e)
@@ -301,6 +306,9 @@ func (p *Picture) weigh(e *entry) {
 	}
 
 	size := basics(e) + weight(e.Reason)
+	for n := range e.brought {
+		size += len(e.brought[n].source) + 32
+	}
 	for i := range e.Failures {
 		o := &e.Failures[i]
 		size += len(o.Path) + len(o.Source) + len(o.Picked) + len(o.Note) + weight(o.Err) + 256
@@ -343,7 +351,7 @@ func (p *Picture) lighten() {
 		if last := len(most.whole) - 1; last >= 0 {
 			e := most.whole[last]
 			most.whole, most.bare = most.whole[:last], append(most.bare, e)
-			e.Failures, e.Reason = nil, nil
+			e.Failures, e.Reason, e.brought = nil, nil, nil
 			p.bytes += basics(e) - e.bytes
 			e.bytes = basics(e)
 		} else {
@@ -357,6 +365,9 @@ func (p *Picture) lighten() {
 // basics is the size of an entry without its reason and failed items.
 func basics(e *entry) int {
 	size := len(e.Originator) + len(e.Job) + len(e.LaneReason) + len(e.Current)
+	if a := e.related.Acknowledged; a != nil {
+		size += len(a.By) + len(a.Reason)
+	}
 	for k, v := range e.meta {
 		size += len(k) + len(v) + 64
 	}
@@ -376,6 +387,9 @@ func weight(e *transfer.Error) int {
 func (p *Picture) Record(r *audit.Record) bool {
 	switch {
 	case r.Transfer.IsZero():
+		return true
+	case r.Agent == audit.Coordination:
+		acknowledge(p, r)
 		return true
 	case r.Role == audit.RoleDestination:
 		return r.Destination == "" || r.Destination == r.Agent
@@ -408,6 +422,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 
 	if e.said && e.State == transfer.Failed {
 		e.State, e.Code, e.Reason, e.Ended = transfer.Queued, 0, nil, time.Time{} // the agent's report replaces that of the submitter
+		e.related.Acknowledged = nil
 	}
 	e.said = false
 	if r.Event == audit.Submitted || r.Event == audit.Accepted {
@@ -578,7 +593,7 @@ func (p *Picture) shown(e *entry) transfer.Progress {
 	g := &e.Progress
 	c := *g
 	c.Related, c.Rate = e.related, e.rate.last
-	c.RetriedAs, _ = p.retriedAs(e)
+	c.RetriedAs, c.Retried, c.RetriedFiles = p.repetitions(e)
 	if c.State.Final() || c.State == transfer.Parked || c.State == transfer.Queued {
 		return c
 	}
