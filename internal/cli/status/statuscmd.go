@@ -72,15 +72,16 @@ func (s *section) unknown(err error) {
 func New() *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: "status", Short: "Show on one screen the transfers that run, wait and have failed, and agents that are away", Args: usage.NoArgs,
-		Long: `Shows the transfers that have failed since yesterday and were neither repeated with ferry
-transfer retry nor acknowledged with ferry transfer ack, those that wait, are parked or run,
-the agents and queue managers that are away or degraded, the monitors with a problem, and the
-dead letters of the queue manager.
+		Long: `Shows the transfers that have failed since yesterday and were neither repeated
+with ferry transfer retry nor acknowledged with ferry transfer ack, those that
+wait, are parked or run, the agents and queue managers that are away or degraded,
+the monitors with a problem, and the dead letters of the queue manager.
 
-Result codes: 0 nothing needs a person, 1 something does: a failed or parked transfer, one that
-waits for space, an agent that is unreachable or degraded, a queue manager that is away or
-degraded, a problem of a monitor, a dead letter, a questionthat was not answered. An agent
- that was stopped is no trouble unless transfers wait for it. Where the command itself fails, the code is that of the
+Result codes: 0 nothing needs a person, 1 something does: a failed or parked
+transfer, one that waits for space, an agent that is unreachable or degraded, a
+queue manager that is away or degraded, a problem of a monitor, a dead letter, a
+question that was not answered. An agent that was stopped is no trouble unless
+transfers wait for it. Where the command itself fails, the code is that of the
 failure; for an internal error or an unsupported version it is 70.`,
 		Example: "  ferry status\n  ferry status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
