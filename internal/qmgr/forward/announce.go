@@ -41,10 +41,13 @@ type Announcer struct {
 // An other is another queue manager that has announced itself.
 type other struct {
 	Announcement
-	heard     time.Time
-	ahead     time.Duration // how far its clock is ahead of this one's, with the travel time of the message
-	duplicate time.Time     // time of the last announcement of another instance of its name
+	heard   time.Time
+	ahead   time.Duration // how far its clock is ahead of this one's, with the travel time of the message
+	earlier []string      // the last instances of its name before this one, without a pause between them
 }
+
+// maxEarlier is the number of earlier instances of a queue manager that are known.
+const maxEarlier = 8
 
 // An Announcement is the description that a queue manager publishes of itself. Unknown fields are ignored.
 type Announcement struct {
@@ -171,15 +174,16 @@ func (a *Announcer) Announced(m *nats.Msg) {
 		a.f.quiet.Warn("there are too many queue managers; one more is not heard", "queue_manager", x.Name, "limit", registrations.MaxManagers)
 		return
 	}
-	o := other{Announcement: x, heard: now, ahead: x.Time.Sub(now), duplicate: was.duplicate}
-	if known && was.Instance != x.Instance && now.Sub(was.heard) < ManagerGone {
-		o.duplicate = now // or it has just been started again: then the earlier instance is not heard again
-	}
 	back := !known || now.Sub(was.heard) > ManagerGone
+	o := other{Announcement: x, heard: now, ahead: x.Time.Sub(now)}
+	if !back {
+		o.earlier = was.before(x.Instance)
+	}
 	a.Others[token] = o
 	a.Mu.Unlock()
 
-	switch twins := token == transfer.Token(a.f.cfg.Name) || !was.duplicate.IsZero() && now.Sub(was.duplicate) < ManagerGone && o.duplicate.Equal(now); {
+	// A queue manager that was started again is another instance. Its earlier one is not heard again.
+	switch twins := token == transfer.Token(a.f.cfg.Name) || !back && slices.Contains(was.earlier, x.Instance); {
 	case twins:
 		a.f.noticed("two queue managers are called %s: give one of them another name (--name); messages for one reach the other", x.Name)
 	case o.ahead.Abs() > errands.MaxClockOff:
@@ -195,6 +199,16 @@ func (a *Announcer) Announced(m *nats.Msg) {
 		a.f.Mu.Unlock()
 		a.f.lookSoon()
 	}
+}
+
+// before returns the instances that were heard before the one that is heard now.
+func (o *other) before(instance string) []string {
+	if o.Instance == instance {
+		return o.earlier
+	}
+	all := slices.DeleteFunc(slices.Clone(o.earlier), func(e string) bool { return e == instance })
+	all = append(all, o.Instance)
+	return all[max(len(all)-maxEarlier, 0):]
 }
 
 // checkedDomain returns the token of a queue manager or of its cluster. Signed statements take precedence.
