@@ -84,7 +84,7 @@ func (d *definitions) opened(again bool) (ledger.Store, error) {
 	if d.store != nil || !again {
 		return d.store, d.why
 	}
-	store, aside, err := ledger.OpenCache(d.file, ledger.CacheOptions{Lock: definitionsLock, Begin: beginDefinitions, Fence: d.fence})
+	store, aside, err := ledger.OpenCache(context.Background(), d.file, ledger.CacheOptions{Lock: definitionsLock, Begin: beginDefinitions, Fence: d.fence, Room: 64 << 20})
 	if aside != nil {
 		d.log.Warn("the definitions of agents were set aside; each agent tells its own again when it is up", "path", d.file+ledger.CacheAside, "error", aside)
 	}

@@ -154,7 +154,7 @@ func TestDamagedDefinitions(t *testing.T) {
 			return errors.Join(err, os.WriteFile(path, data, 0o600))
 		},
 		"another format": func(path string) error {
-			s, _, err := ledger.OpenCache(path, ledger.CacheOptions{Begin: func(tx ledger.StoreTx) error { return setNumber(tx.Bucket(bTotal), "version", 99) }})
+			s, _, err := ledger.OpenCache(t.Context(), path, ledger.CacheOptions{Begin: func(tx ledger.StoreTx) error { return setNumber(tx.Bucket(bTotal), "version", 99) }})
 			return errors.Join(err, s.Close())
 		},
 	} {

@@ -146,7 +146,10 @@ func inUse(file string) *transfer.Error {
 }
 
 func (s *boltStore) damaged(why error) error {
-	if s.cache {
+	switch {
+	case s.cache && notRead(why):
+		return unreadCache(s.file, why)
+	case s.cache:
 		return damagedCache(s.file, why)
 	}
 	return damaged(s.file, why)

@@ -1,17 +1,20 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
 	"ferry/internal/sys/dirsync"
+	"ferry/internal/sys/space"
 	"ferry/internal/transfer"
 )
 
@@ -27,21 +30,24 @@ type CacheOptions struct {
 	// Fence is nil, or the function that reports that this process has the directory, which several take over from one
 	// another. OpenCache then opens a copy under the name of the file: the last holder may still write to the original.
 	Fence func() error
+	// Room is the number of bytes that such a copy leaves free on the disk. Without them there is no copy.
+	Room uint64
 }
 
 // OpenCache opens a database with the format and the checks of a ledger, for data that others can give again. It makes
 // a missing one. One that is damaged, or of another format, gets the name FILE.damaged, in place of an earlier one, and
-// OpenCache makes an empty one; aside is the reason.
-func OpenCache(file string, opt CacheOptions) (s Store, aside, err error) {
+// OpenCache makes an empty one; aside is the reason. A database that the system cannot read now stays as it is. OpenCache
+// reads the whole database, and ends early when ctx ends.
+func OpenCache(ctx context.Context, file string, opt CacheOptions) (s Store, aside, err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, nil, transfer.Errorf(transfer.KindUnwritable, "the directory of the database %s cannot be made: %w", file, err)
 	}
 	if opt.Fence != nil {
-		if err := copyCache(file, opt.Fence); err != nil {
+		if err := copyCache(ctx, file, opt); err != nil {
 			return nil, nil, err
 		}
 	}
-	s, err = openCache(file, opt)
+	s, err = openCache(ctx, file, opt)
 	if kind := transfer.KindOf(err); kind != transfer.KindInternal && kind != transfer.KindVersion {
 		return s, nil, err
 	}
@@ -49,7 +55,7 @@ func OpenCache(file string, opt CacheOptions) (s Store, aside, err error) {
 	if err := os.Rename(file, file+CacheAside); err != nil {
 		return nil, nil, transfer.Errorf(transfer.KindUnwritable, "%w; it cannot be set aside: %w", aside, err)
 	}
-	s, err = openCache(file, opt)
+	s, err = openCache(ctx, file, opt)
 	var why *transfer.Error
 	if errors.As(aside, &why) {
 		aside = why.WithHint("") // the hint is done
@@ -58,9 +64,9 @@ func OpenCache(file string, opt CacheOptions) (s Store, aside, err error) {
 }
 
 // openCache opens a database. Its error is of KindInternal where the database is damaged.
-func openCache(file string, opt CacheOptions) (Store, error) {
+func openCache(ctx context.Context, file string, opt CacheOptions) (Store, error) {
 	s := &boltStore{file: file, cache: true}
-	if err := s.inspectCache(opt.Lock); err != nil {
+	if err := s.inspectCache(ctx, opt.Lock); err != nil {
 		return nil, err
 	}
 	var err error
@@ -86,7 +92,7 @@ func openCache(file string, opt CacheOptions) (Store, error) {
 
 // inspectCache reads and checks the whole database, if there is one. It removes the remains of a making that a power cut
 // has ended.
-func (s *boltStore) inspectCache(patience time.Duration) error {
+func (s *boltStore) inspectCache(ctx context.Context, patience time.Duration) error {
 	f, err := os.Open(s.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -96,8 +102,11 @@ func (s *boltStore) inspectCache(patience time.Duration) error {
 	}
 	defer f.Close()
 	exists, err := databaseExists(f)
+	if err == nil && exists { // the library reports a head that the system cannot read as damaged
+		_, err = f.ReadAt(make([]byte, 4*os.Getpagesize()), 0)
+	}
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, io.EOF):
 		return s.damaged(err)
 	case !exists:
 		f.Close()
@@ -106,38 +115,77 @@ func (s *boltStore) inspectCache(patience time.Duration) error {
 		}
 		return nil
 	}
-	return s.inspect(f, patience)
+	return s.inspect(ctx, f, patience)
 }
 
-// copyCache replaces a database by its copy, while fence reports that this process has the directory.
-func copyCache(file string, fence func() error) error {
-	from, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// copyCache replaces a database by its copy, while opt.Fence reports that this process has the directory. Where that
+// fails, it leaves no part of the copy: other files of the disk need the space.
+func copyCache(ctx context.Context, file string, opt CacheOptions) error {
+	copied := file + ".new"
+	exists, err := copyTo(ctx, copied, file, opt.Room)
+	if err == nil && exists {
+		err = opt.Fence()
 	}
-	if err == nil {
-		defer from.Close()
-		err = copyTo(file+".new", from, fence)
-	}
-	if err == nil {
-		err = os.Rename(file+".new", file)
+	if err == nil && exists {
+		err = os.Rename(copied, file)
 	}
 	if err != nil {
+		os.Remove(copied)
 		return transfer.Errorf(transfer.KindUnwritable, "the database %s cannot be taken over: %w", file, err)
 	}
 	return nil
 }
 
-func copyTo(path string, from io.Reader, fence func() error) error {
+// copyTo copies a file, if there is one and the disk has room left after that. Both files are closed after it.
+func copyTo(ctx context.Context, path, file string, room uint64) (exists bool, err error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return false, err
+	}
+	from, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return false, err
+	}
+	if dir, need := filepath.Dir(path), uint64(info.Size())+room; !space.Has(dir, need, 1) {
+		return false, transfer.Errorf(transfer.KindNoSpace, "the disk of %s lacks space: %d bytes are needed", dir, need)
 	}
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return false, err
 	}
-	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Sync(), to.Close(), fence())
+	_, err = io.Copy(to, io.NewSectionReader(endingReader{ctx, from}, 0, info.Size()))
+	return true, errors.Join(err, to.Sync(), to.Close())
+}
+
+// An endingReader reads until its context ends.
+type endingReader struct {
+	ctx  context.Context
+	from io.ReaderAt
+}
+
+func (r endingReader) ReadAt(p []byte, at int64) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.ReadAt(p, at)
+}
+
+// notRead reports whether an error says nothing about the content of a file: the system cannot read it now, or the reader
+// has ended.
+func notRead(err error) bool {
+	var system syscall.Errno
+	return errors.As(err, &system) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func unreadCache(file string, why error) *transfer.Error {
+	return transfer.Errorf(transfer.KindUnreadable, "the database %s cannot be read now: %w", file, why)
 }
 
 func damagedCache(file string, why error) *transfer.Error {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func TestCache(t *testing.T) {
 	}
 	open := func() (Store, error) {
 		t.Helper()
-		s, aside, err := OpenCache(file, CacheOptions{Lock: 10 * time.Millisecond, Begin: begin})
+		s, aside, err := OpenCache(t.Context(), file, CacheOptions{Lock: 10 * time.Millisecond, Begin: begin})
 		mustDo(t, err)
 		return s, aside
 	}
@@ -47,7 +48,7 @@ func TestCache(t *testing.T) {
 	s, aside := open()
 	has(s, false)
 	put(s)
-	if _, _, err := OpenCache(file, CacheOptions{Lock: 10 * time.Millisecond, Begin: begin}); aside != nil || transfer.KindOf(err) != transfer.KindAlive {
+	if _, _, err := OpenCache(t.Context(), file, CacheOptions{Lock: 10 * time.Millisecond, Begin: begin}); aside != nil || transfer.KindOf(err) != transfer.KindAlive {
 		t.Errorf("a second process opens it: %v, and the first sets it aside: %v", err, aside)
 	}
 	mustDo(t, s.Close())
@@ -83,7 +84,55 @@ func TestCache(t *testing.T) {
 	mustDo(t, s.Close())
 
 	refused := errors.New("the disk is full")
-	if _, aside, err := OpenCache(file, CacheOptions{Begin: func(StoreTx) error { return refused }}); !errors.Is(err, refused) || aside != nil {
+	if _, aside, err := OpenCache(t.Context(), file, CacheOptions{Begin: func(StoreTx) error { return refused }}); !errors.Is(err, refused) || aside != nil {
 		t.Errorf("a disk that is full sets it aside: %v, %v", aside, err)
+	}
+}
+
+// A database stays as it is where the system cannot read it now, and where its reader ends.
+func TestCacheThatCannotBeRead(t *testing.T) {
+	begin := func(StoreTx) error { return nil }
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, c := range map[string]struct {
+		ctx   context.Context
+		make  func(file string) error
+		fence func() error
+		room  uint64
+		kind  transfer.Kind
+	}{
+		"a loop of links":           {t.Context(), func(file string) error { return os.Symlink(file, file) }, nil, 0, transfer.KindUnreadable},
+		"a directory":               {t.Context(), func(file string) error { return os.Mkdir(file, 0o700) }, nil, 0, transfer.KindUnreadable},
+		"its reader ends":           {ended, nil, nil, 0, transfer.KindUnreadable},
+		"its reader ends a copy":    {ended, nil, func() error { return nil }, 0, transfer.KindUnwritable},
+		"another one has taken it":  {t.Context(), nil, func() error { return errors.New("taken") }, 0, transfer.KindUnwritable},
+		"the disk lacks space":      {t.Context(), nil, func() error { return nil }, 1 << 62, transfer.KindUnwritable},
+		"a directory that is taken": {t.Context(), func(file string) error { return os.Mkdir(file, 0o700) }, func() error { return nil }, 0, transfer.KindUnwritable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "cache.db")
+			if c.make == nil {
+				s, _, err := OpenCache(t.Context(), file, CacheOptions{Begin: begin})
+				mustDo(t, err)
+				mustDo(t, s.Close())
+			} else {
+				mustDo(t, c.make(file))
+			}
+			before, err := os.Lstat(file)
+			mustDo(t, err)
+			_, aside, err := OpenCache(c.ctx, file, CacheOptions{Begin: begin, Fence: c.fence, Room: c.room})
+			if transfer.KindOf(err) != c.kind || aside != nil {
+				t.Errorf("it is set aside: %v; it opens: %v", aside, err)
+			}
+			after, err := os.Lstat(file)
+			if err != nil || !os.SameFile(before, after) {
+				t.Errorf("it is another file: %v", err)
+			}
+			for _, left := range []string{CacheAside, ".new"} {
+				if _, err := os.Lstat(file + left); err == nil {
+					t.Errorf("%s is left", left)
+				}
+			}
+		})
 	}
 }

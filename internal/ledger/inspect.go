@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -75,11 +76,11 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 			WithHint("start the agent on a host of the kind that it ran on, or give it a state directory of its own here")
 	}
 
-	return true, (&boltStore{file: file}).inspect(f, patience)
+	return true, (&boltStore{file: file}).inspect(context.Background(), f, patience)
 }
 
-// inspect checks the pages of a file that has a database.
-func (s *boltStore) inspect(f *os.File, patience time.Duration) (err error) {
+// inspect checks the pages of a file that has a database, until ctx ends.
+func (s *boltStore) inspect(ctx context.Context, f *os.File, patience time.Duration) (err error) {
 	// An open for reading keeps writers out, and fails rarely.
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
@@ -95,7 +96,7 @@ func (s *boltStore) inspect(f *os.File, patience time.Duration) (err error) {
 
 	info, err := f.Stat()
 	if err == nil {
-		err = inspectPages(f, info.Size())
+		err = inspectPages(endingReader{ctx, f}, info.Size())
 	}
 	if err != nil {
 		return s.damaged(err)
