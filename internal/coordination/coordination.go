@@ -111,14 +111,13 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 
 	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), logbook: translate.NewLogbook(), reading: slowQuestions{of: map[string]int{}},
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
-	if err := s.open(); err != nil {
+	whole, err := s.open()
+	if err != nil {
 		return nil, err
 	}
 
-	var err error
 	if s.trust, err = enrol.NewTrustCache(enrol.TrustCacheConfig{Conn: conn, Clock: cfg.Clock, Quiet: s.quiet, Who: wire.Coordination,
 		Kept: trustIn(cfg.Dir).kept, Keep: trustIn(cfg.Dir).keep, Revoked: func() {}}); err != nil {
-		s.definitions.close()
 		s.log.Close()
 		return nil, err
 	}
@@ -128,6 +127,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	s.queues = newQueuePositions(s)
 	run, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
+	startDefinitions(run, s, whole)
 	if err := s.listen(run); err != nil {
 		s.Stop()
 		return nil, err
@@ -139,8 +139,8 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 const rebuildRecords = 200_000
 
 // open opens the log. While the log reads its last records, open takes them into the picture. Then it reads the registry,
-// which has the agents that were removed and came back.
-func (s *Service) open() (err error) {
+// which has the agents that were removed and came back. whole is false where there is no registry, or it is damaged.
+func (s *Service) open() (whole bool, err error) {
 	type binding struct {
 		index int64
 		of    *witness.Binding
@@ -158,40 +158,24 @@ func (s *Service) open() (err error) {
 		s.addToPicture(r)
 	}})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if s.cfg.Claim != nil {
 		s.log.Fence(s.cfg.Claim.fence)
 	}
-	whole := false
 	if s.notary, err = newNotary(s.conn.Identity(), s.cfg.Dir, s.log, s.cfg.Clock.Now); err == nil {
 		whole, err = s.loadRegistry()
 	}
 	if err != nil {
 		s.log.Close()
-		return err
+		return false, err
 	}
-	s.definitions = definitionsOf(s, whole)
 	for _, b := range bindings {
 		if s.notary != nil {
 			s.notary.know(b.index, b.of)
 		}
 	}
-	return nil
-}
-
-// definitionsOf opens the definitions of the agents. It removes those of agents that the registry, where it is whole,
-// does not have, and those of agents that were removed after they had told them.
-func definitionsOf(s *Service, whole bool) *definitions {
-	var fence func() error
-	if s.cfg.Claim != nil {
-		fence = s.cfg.Claim.fence
-	}
-	d := openDefinitions(filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Log)
-	if err := d.forgetRemoved(s.picture, whole); err != nil {
-		s.cfg.Log.Warn("the definitions of removed agents stay until coordination starts again", "error", err)
-	}
-	return d
+	return whole, nil
 }
 
 // addToPicture takes a record of the log into the picture. It reports false for a record about another agent's transfer.
@@ -228,7 +212,6 @@ func (s *Service) listen(ctx context.Context) error {
 	}
 
 	s.wg.Go(func() { s.keepRegistry(ctx) })
-	s.wg.Go(func() { s.definitions.run(ctx) })
 	s.wg.Go(func() { s.relieve(ctx) })
 	s.wg.Go(func() { watchQueues(ctx, s) })
 	s.wg.Go(func() {

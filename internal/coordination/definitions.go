@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"ferry/internal/coordination/status"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/clock"
 	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -18,10 +20,17 @@ import (
 
 // Bounds of the definitions that coordination keeps.
 const (
-	allDefinitions     = 4 << 30 // bytes of all agents together; those of one are wire.MaxDefinitions
-	definitionsWait    = 64      // changes that wait to be written
-	definitionsOfAgent = 2       // of those, the changes of one agent
-	definitionsLock    = 2 * time.Second
+	allDefinitions     = 4 << 30  // bytes of all agents together; those of one are wire.MaxDefinitions
+	definitionsWait    = 64       // changes that wait to be written
+	definitionsOfAgent = 2        // of those, the changes of one agent
+	definitionsRoom    = 64 << 20 // bytes of the disk that a copy of the database leaves free: the audit log is on it, too
+)
+
+// Times of the database of definitions.
+const (
+	definitionsLock  = 2 * time.Second
+	definitionsPause = 2 * time.Minute // from a failure to open it to the next attempt
+	definitionsStart = 2 * time.Second // that a service waits for it before it answers questions
 )
 
 // The buckets of the database of definitions. Every value is JSON, but for the empty ones and the total.
@@ -33,15 +42,20 @@ var (
 )
 
 // A definitions keeps the last known definitions of each agent in a database. One goroutine changes it, in a transaction
-// for each message. A damaged database is set aside, and the agents tell their definitions again.
+// for each message. The same goroutine opens it: a large one is copied and read for minutes. A damaged database is set
+// aside, and the agents tell their definitions again.
 type definitions struct {
+	ctx   context.Context
 	file  string
 	room  int64 // for all agents
 	fence func() error
+	tidy  func(*definitions) error // nil, or the work after each opening
+	clock clock.Clock
 	log   *slog.Logger
+	retry time.Time // of the goroutine that opens it: the next attempt is not before it
 
 	mu    sync.Mutex
-	store ledger.Store // nil: it cannot be opened; the next change tries again
+	store ledger.Store // nil: it is not open
 	why   error        // the reason
 	wait  []waitingChange
 	of    map[string]int       // how many wait, by agent
@@ -67,32 +81,72 @@ type definitionsHead struct {
 
 const definitionsVersion = 1
 
-// openDefinitions opens the database of definitions. If that fails, it logs the reason, and the next change tries again.
-// fence is nil unless several services take the directory over from one another.
-func openDefinitions(file string, fence func() error, log *slog.Logger) *definitions {
-	d := &definitions{file: file, room: allDefinitions, fence: fence, log: log, of: map[string]int{}, more: make(chan struct{}, 1)}
-	if _, err := d.opened(true); err != nil {
-		log.Warn("the definitions of agents cannot be kept", "error", err)
-	}
-	return d
+// newDefinitions returns the definitions of a database that is not open yet. fence is nil unless several services take the
+// directory over from one another.
+func newDefinitions(ctx context.Context, file string, fence func() error, c clock.Clock, log *slog.Logger) *definitions {
+	return &definitions{ctx: ctx, file: file, room: allDefinitions, fence: fence, clock: c, log: log, of: map[string]int{}, more: make(chan struct{}, 1),
+		why: transfer.Errorf(transfer.KindBusy, "coordination still opens the definitions of agents").WithHint("try again in a minute")}
 }
 
-// opened returns the open database. With again it tries to open one that could not be opened; only run may ask for that.
-func (d *definitions) opened(again bool) (ledger.Store, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.store != nil || !again {
-		return d.store, d.why
+// startDefinitions opens the definitions of agents and makes their changes, beside the service, until ctx ends. It waits
+// a short time for the opening. After it the definitions of agents are removed that the registry, where it is whole, does
+// not have, and those of agents that were removed after they had told them.
+func startDefinitions(ctx context.Context, s *Service, whole bool) {
+	var fence func() error
+	if s.cfg.Claim != nil {
+		fence = s.cfg.Claim.fence
 	}
-	store, aside, err := ledger.OpenCache(context.Background(), d.file, ledger.CacheOptions{Lock: definitionsLock, Begin: beginDefinitions, Fence: d.fence, Room: 64 << 20})
+	d := newDefinitions(ctx, filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Clock, s.cfg.Log)
+	d.tidy = func(d *definitions) error { return d.forgetRemoved(s.picture, whole) }
+	s.definitions = d
+	tried := make(chan struct{})
+	s.wg.Go(func() {
+		d.open()
+		close(tried)
+		d.run(ctx)
+	})
+	t := s.cfg.Clock.NewTimer(definitionsStart)
+	defer t.Stop()
+	select {
+	case <-tried:
+	case <-t.C():
+	case <-ctx.Done():
+	}
+}
+
+// open opens the database, unless it is open, or could not be opened a short time ago. Only the goroutine of run may call
+// it. All else can be used meanwhile.
+func (d *definitions) open() (ledger.Store, error) {
+	if store, why := d.opened(); store != nil || d.clock.Now().Before(d.retry) {
+		return store, why
+	}
+	store, aside, err := ledger.OpenCache(d.ctx, d.file, ledger.CacheOptions{Lock: definitionsLock, Begin: beginDefinitions, Fence: d.fence, Room: definitionsRoom})
 	if aside != nil {
 		d.log.Warn("the definitions of agents were set aside; each agent tells its own again when it is up", "path", d.file+ledger.CacheAside, "error", aside)
 	}
-	d.why = nil
+	var why error
 	if err != nil {
-		d.why = transfer.Errorf(transfer.KindBusy, "coordination does not have the definitions of agents: %w", err)
+		d.retry = d.clock.Now().Add(definitionsPause)
+		why = transfer.Errorf(transfer.KindBusy, "coordination does not have the definitions of agents: %w", err)
+		if d.ctx.Err() == nil {
+			d.log.Warn("the definitions of agents cannot be kept", "error", err)
+		}
 	}
-	d.store = store
+	d.mu.Lock()
+	d.store, d.why = store, why
+	d.mu.Unlock()
+	if err == nil && d.tidy != nil {
+		if err := d.tidy(d); err != nil {
+			d.log.Warn("the definitions of removed agents stay until coordination starts again", "error", err)
+		}
+	}
+	return store, why
+}
+
+// opened returns the open database.
+func (d *definitions) opened() (ledger.Store, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	return d.store, d.why
 }
 
@@ -166,7 +220,7 @@ func headOf(tx ledger.StoreTx, agent transfer.AgentName) (h definitionsHead, err
 
 // view runs fn in a read-only transaction.
 func (d *definitions) view(fn func(tx ledger.StoreTx) error) error {
-	store, err := d.opened(false)
+	store, err := d.opened()
 	if err != nil {
 		return err
 	}
@@ -182,9 +236,9 @@ func (d *definitions) head(agent transfer.AgentName) (h definitionsHead, err err
 	return h, err
 }
 
-// change makes a change that an agent has told. Only run may call it.
+// change makes a change that an agent has told. Only the goroutine of run may call it.
 func (d *definitions) change(agent transfer.AgentName, k *wire.Keep, now time.Time) error {
-	store, err := d.opened(true)
+	store, err := d.open()
 	if err != nil {
 		return err
 	}
@@ -297,9 +351,9 @@ func drop(tx ledger.StoreTx, agent transfer.AgentName) error {
 	return nil
 }
 
-// forget removes all definitions of an agent that was removed from the registry. Only run may call it, and open.
+// forget removes all definitions of an agent that was removed from the registry. Only the goroutine of run may call it.
 func (d *definitions) forget(agent transfer.AgentName) error {
-	store, err := d.opened(true)
+	store, err := d.open()
 	if err != nil {
 		return err
 	}

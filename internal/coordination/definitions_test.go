@@ -23,7 +23,12 @@ import (
 
 func openedDefinitions(t *testing.T, dir string) *definitions {
 	t.Helper()
-	d := openDefinitions(filepath.Join(dir, "definitions.db"), nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	return openDefinitions(t, filepath.Join(dir, "definitions.db"), nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
+}
+
+func openDefinitions(t *testing.T, file string, fence func() error, log *slog.Logger) *definitions {
+	d := newDefinitions(t.Context(), file, fence, clock.System, log)
+	d.open()
 	t.Cleanup(func() { d.close() })
 	return d
 }
@@ -169,8 +174,7 @@ func TestDamagedDefinitions(t *testing.T) {
 				t.Fatal(err)
 			}
 			log := &bytes.Buffer{}
-			d = openDefinitions(path, nil, slog.New(slog.NewTextHandler(log, nil)))
-			t.Cleanup(func() { d.close() })
+			d = openDefinitions(t, path, nil, slog.New(slog.NewTextHandler(log, nil)))
 			if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), path) {
 				t.Errorf("the log has %s", log)
 			}
@@ -187,25 +191,80 @@ func TestDamagedDefinitions(t *testing.T) {
 	}
 }
 
-// Coordination starts where the database cannot be opened, reports that, and opens it at the next change that can.
+// A handClock is a clock that a test sets.
+type handClock struct {
+	clock.Clock
+	now time.Time
+}
+
+func (c *handClock) Now() time.Time { return c.now }
+
+// Coordination starts where the database cannot be opened, reports that, and opens it at a later change that can. It does
+// not try again at each change: each attempt may copy and read the whole database.
 func TestDefinitionsThatCannotBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "definitions.db")
 	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := openDefinitions(filepath.Join(dir, "a", "definitions.db"), nil, slog.New(slog.DiscardHandler))
+	at, log, tidied := &handClock{now: time.Now()}, &bytes.Buffer{}, 0
+	d := newDefinitions(t.Context(), filepath.Join(dir, "a", "definitions.db"), nil, at, slog.New(slog.NewTextHandler(log, nil)))
+	d.tidy = func(*definitions) error { tidied++; return nil }
 	t.Cleanup(func() { d.close() })
 	k := &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}
-	if err := d.change("ALPHA", k, time.Now()); transfer.KindOf(err) != transfer.KindBusy {
-		t.Errorf("without a database: %v", err)
+	refused := func() {
+		t.Helper()
+		if err := d.change("ALPHA", k, time.Now()); transfer.KindOf(err) != transfer.KindBusy {
+			t.Errorf("without a database: %v", err)
+		}
 	}
+	refused()
 	if _, err := d.head("ALPHA"); transfer.KindOf(err) != transfer.KindBusy {
 		t.Errorf("without a database it has %v", err)
 	}
+	at.now = at.now.Add(definitionsPause)
+	refused()
+	if n := strings.Count(log.String(), "cannot be kept"); n != 2 {
+		t.Errorf("two attempts are logged %d times", n)
+	}
 	d.file = path
-	if err := d.change("ALPHA", k, time.Now()); err != nil || told(t, d, "ALPHA", "") != `monitor A "1"` {
+	at.now = at.now.Add(definitionsPause - 1)
+	refused()
+	at.now = at.now.Add(1)
+	if err := d.change("ALPHA", k, time.Now()); err != nil || told(t, d, "ALPHA", "") != `monitor A "1"` || tidied != 1 {
+		t.Errorf("it opens: %v, with %d works after it", err, tidied)
+	}
+}
+
+// While the database is opened, which may take minutes, other goroutines do not wait for it.
+func TestDefinitionsThatAreOpened(t *testing.T) {
+	dir := t.TempDir()
+	openedDefinitions(t, dir).close()
+	opens, goOn := make(chan struct{}), make(chan struct{})
+	d := newDefinitions(t.Context(), filepath.Join(dir, "definitions.db"), func() error {
+		close(opens)
+		<-goOn
+		return nil
+	}, clock.System, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { d.close() })
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.open()
+		done <- err
+	}()
+	<-opens
+	if err := d.later("ALPHA", func() {}); err != nil {
+		t.Errorf("a change cannot wait: %v", err)
+	}
+	if _, err := d.head("ALPHA"); transfer.KindOf(err) != transfer.KindBusy {
+		t.Errorf("a question ends with %v", err)
+	}
+	close(goOn)
+	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	if _, err := d.head("ALPHA"); err != nil {
+		t.Errorf("it is open: %v", err)
 	}
 }
 
@@ -214,8 +273,7 @@ func TestDefinitionsTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "definitions.db")
 	mine := func() error { return nil }
-	first := openDefinitions(path, mine, slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { first.close() })
+	first := openDefinitions(t, path, mine, slog.New(slog.DiscardHandler))
 	tell := func(d *definitions, base, mark, text string) {
 		t.Helper()
 		if err := d.change("ALPHA", &wire.Keep{Base: base, Mark: mark, Put: []wire.Definition{aDefinition("monitor", "A", text)}}, time.Now()); err != nil {
@@ -223,16 +281,14 @@ func TestDefinitionsTakenOver(t *testing.T) {
 		}
 	}
 	tell(first, "", "a", "1")
-	second := openDefinitions(path, mine, slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { second.close() })
+	second := openDefinitions(t, path, mine, slog.New(slog.DiscardHandler))
 	tell(second, "a", "b", "2")
 	tell(first, "a", "c", "3")
 	if got := told(t, second, "ALPHA", ""); got != `monitor A "2"` {
 		t.Errorf("the second has %s", got)
 	}
 	second.close()
-	third := openDefinitions(path, func() error { return errors.New("another one has the directory") }, slog.New(slog.DiscardHandler))
-	t.Cleanup(func() { third.close() })
+	third := openDefinitions(t, path, func() error { return errors.New("another one has the directory") }, slog.New(slog.DiscardHandler))
 	if _, err := third.head("ALPHA"); err == nil {
 		t.Error("a service that has lost the directory opens the database")
 	}

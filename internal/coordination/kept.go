@@ -26,7 +26,11 @@ func askKeep(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	return s.definitions.change(agent, body, s.cfg.Clock.Now())
+	err = s.definitions.change(agent, body, s.cfg.Clock.Now())
+	if transfer.KindOf(err) == transfer.KindUnwritable {
+		s.quiet.Warn("the definitions of an agent are not kept; it tells them again", "agent", agent, "error", err)
+	}
+	return err
 }
 
 // askKept answers with the definitions of one agent, or of all that are away.
