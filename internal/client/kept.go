@@ -59,16 +59,11 @@ func (c *Client) Kept(ctx context.Context, ask wire.KeptAsked, fn func(of *wire.
 			return err
 		}
 		for n := range page.Agents {
-			of := &page.Agents[n]
-			if err := fn(of); err != nil {
+			if err := fn(&page.Agents[n]); err != nil {
 				return err
 			}
-			ask.AfterAgent, ask.AfterKey = of.Agent, ""
-			if last := len(of.Definitions) - 1; last >= 0 {
-				ask.AfterKey = of.Definitions[last].Key
-			}
 		}
-		if !page.More || len(page.Agents) == 0 {
+		if ask.After = page.Next; len(ask.After) == 0 {
 			return nil
 		}
 	}

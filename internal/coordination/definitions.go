@@ -3,8 +3,12 @@ package coordination
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -52,7 +56,8 @@ type definitions struct {
 	tidy  func(*definitions) error // nil, or the work after each opening
 	clock clock.Clock
 	log   *slog.Logger
-	retry time.Time // of the goroutine that opens it: the next attempt is not before it
+	pages cipher.AEAD // seals the positions of pages
+	retry time.Time   // of the goroutine that opens it: the next attempt is not before it
 
 	mu    sync.Mutex
 	store ledger.Store // nil: it is not open
@@ -84,7 +89,14 @@ const definitionsVersion = 1
 // newDefinitions returns the definitions of a database that is not open yet. fence is nil unless several services take the
 // directory over from one another.
 func newDefinitions(ctx context.Context, file string, fence func() error, c clock.Clock, log *slog.Logger) *definitions {
-	return &definitions{ctx: ctx, file: file, room: allDefinitions, fence: fence, clock: c, log: log, of: map[string]int{}, more: make(chan struct{}, 1),
+	key := make([]byte, 32)
+	rand.Read(key)
+	block, err := aes.NewCipher(key)
+	pages, failed := cipher.NewGCMWithRandomNonce(block)
+	if err := errors.Join(err, failed); err != nil {
+		panic("coordination: positions of pages cannot be sealed: " + err.Error()) // with keys of another size alone
+	}
+	return &definitions{ctx: ctx, file: file, room: allDefinitions, fence: fence, clock: c, log: log, pages: pages, of: map[string]int{}, more: make(chan struct{}, 1),
 		why: transfer.Errorf(transfer.KindBusy, "coordination still opens the definitions of agents").WithHint("try again in a minute")}
 }
 

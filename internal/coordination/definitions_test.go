@@ -401,16 +401,14 @@ func TestKeptInPages(t *testing.T) {
 			}
 			for _, of := range page.Agents {
 				agents[of.Agent]++
-				ask.AfterAgent, ask.AfterKey = of.Agent, ""
 				for _, d := range of.Definitions {
-					ask.AfterKey = d.Key
 					got = append(got, fmt.Sprint(of.Agent, " ", d.Key))
 				}
 				if told := !of.Told.IsZero(); told != (of.Agent == "ALPHA" || of.Agent == "DELTA") {
 					t.Errorf("%s has told: %t", of.Agent, told)
 				}
 			}
-			if !page.More {
+			if ask.After = page.Next; page.Next == nil {
 				break
 			}
 		}
@@ -459,13 +457,12 @@ func TestKeptByName(t *testing.T) {
 					t.Fatalf("page %d: %v", pages, err)
 				}
 				for _, of := range page.Agents {
-					ask.AfterAgent, ask.AfterKey = of.Agent, of.Definitions[0].Key
 					got = append(got, fmt.Sprint(of.Definitions[0].Key, " ", of.Agent))
 					if of.Missing != 7 || !of.Sandbox {
 						t.Errorf("%s has a sandbox: %t, and %d jobs are missing", of.Agent, of.Sandbox, of.Missing)
 					}
 				}
-				if !page.More {
+				if ask.After = page.Next; page.Next == nil {
 					break
 				}
 			}
@@ -473,6 +470,61 @@ func TestKeptByName(t *testing.T) {
 				t.Errorf("%+v in pages of %d bytes finds %s, not %s", c.ask, room, text, c.want)
 			}
 		}
+	}
+}
+
+// A page ends after some work, also where the asker may see nothing of it. Its position does not tell the names of those.
+func TestKeptOfOthers(t *testing.T) {
+	s := &Service{picture: status.New(clock.System), definitions: openedDefinitions(t, t.TempDir()), quiet: quiet.New(slog.New(slog.DiscardHandler), time.Now)}
+	const each = 20
+	large := json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", wire.MaxDefinition-1024)))
+	all := 0
+	for n := 0; all < 2*keptLooked; n++ {
+		agent := transfer.AgentName(fmt.Sprint("AGENT", n))
+		k := &wire.Keep{Mark: "a"}
+		for n := range each {
+			k.Put = append(k.Put, wire.Definition{DefinitionName: wire.DefinitionName{Noun: "monitor", Key: fmt.Sprint("SECRET", n)}, Owner: "bob", Shown: large})
+		}
+		all += each * len(large)
+		if err := s.definitions.change(agent, k, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		s.picture.Know(agent)
+	}
+	if err := s.definitions.change("LAST", &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "Z9", "1")}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.picture.Know("LAST")
+	for _, ask := range []wire.KeptAsked{{Noun: "monitor"}, {Noun: "monitor", Suffix: "9"}} {
+		pages, seen := 0, ""
+		for ; pages < 50; pages++ {
+			ans := &wire.Answer{}
+			if err := askKept(s, &receivedQuestion{Ask: &wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(ask), Principal: "ann"}}, ans); err != nil {
+				t.Fatal(err)
+			}
+			page, err := wire.ReadBody[wire.Kept](wire.AskKept, ans.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, of := range page.Agents {
+				for _, d := range of.Definitions {
+					seen += fmt.Sprint(of.Agent, " ", d.Key)
+				}
+			}
+			if ask.After = page.Next; page.Next == nil {
+				break
+			}
+			if bytes.Contains(page.Next, []byte("SECRET")) || bytes.Contains(page.Next, []byte("AGENT")) {
+				t.Errorf("the position is %q", page.Next)
+			}
+		}
+		if pages == 0 && ask.Suffix == "" || seen != "LAST Z9" { // few end in the suffix
+			t.Errorf("%d pages after the first have %s", pages, seen)
+		}
+	}
+	ask := wire.KeptAsked{Noun: "monitor", After: bytes.Repeat([]byte("x"), 40)}
+	if err := askKept(s, &receivedQuestion{Ask: &wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(ask), Principal: "ann"}}, &wire.Answer{}); transfer.KindOf(err) != transfer.KindConflict {
+		t.Errorf("the position of another run: %v", err)
 	}
 }
 

@@ -82,20 +82,21 @@ type KeptAsked struct {
 	Key    string             `json:"key,omitempty"`    // the key
 	Suffix string             `json:"suffix,omitempty"` // of the key
 
-	AfterAgent transfer.AgentName `json:"after_agent,omitempty"` // for the next page: the last agent of this one,
-	AfterKey   string             `json:"after_key,omitempty"`   // and the key of its last definition; "": it had none
+	After []byte `json:"after,omitempty"` // for the next page: Next of this one
 }
+
+const maxKeptPosition = 1024
 
 func (b *KeptAsked) check() string {
 	return broken(
-		rule{"a word that is too long", short(b.Noun, b.Key, b.Suffix, b.AfterKey, string(b.Agent), string(b.AfterAgent))},
-		rule{"no noun, or a key that is none", b.Noun != "" && !strings.Contains(b.Noun+b.Key+b.AfterKey+string(b.Agent)+string(b.AfterAgent), "\x00")})
+		rule{"a word that is too long", short(b.Noun, b.Key, b.Suffix, string(b.Agent)) && len(b.After) <= maxKeptPosition},
+		rule{"no noun, or a key that is none", b.Noun != "" && !strings.Contains(b.Noun+b.Key+string(b.Agent), "\x00")})
 }
 
-// Kept is the body of the answer to AskKept.
+// Kept is the body of the answer to AskKept. A page may have no agent, although there are more.
 type Kept struct {
 	Agents []KeptAgent `json:"agents,omitempty"`
-	More   bool        `json:"more,omitempty"`
+	Next   []byte      `json:"next,omitempty"` // the position of the next page, which coordination alone can read; none: this is the last one
 }
 
 // A KeptAgent has the definitions of an agent that the asker may see.
@@ -114,5 +115,5 @@ func (b *Kept) check() string {
 	for n := range b.Agents {
 		fit = fit && short(string(b.Agents[n].Agent), b.Agents[n].Status)
 	}
-	return broken(rule{"a word that is too long", fit})
+	return broken(rule{"a word that is too long", fit && len(b.Next) <= maxKeptPosition})
 }
