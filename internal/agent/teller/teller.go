@@ -54,6 +54,7 @@ type Teller struct {
 	agreed  time.Time
 	behind  bool // something is not told
 	refused bool // coordination has refused definitions, and the log has that
+	exceeds bool // definitions exceed the limits, and the log has that
 }
 
 // A toldDefinition is a definition that coordination has.
@@ -149,9 +150,10 @@ func (t *Teller) tell(ctx context.Context, wait time.Duration) (again time.Durat
 	}
 }
 
-// definitions returns the present definitions, and by noun the number of those that exceed the limits.
+// definitions returns the present definitions, and by noun the number of those that are not told. It logs once that some
+// exceed the limits.
 func (t *Teller) definitions() (all []present, left map[string]int, err error) {
-	size := 0
+	size, exceed := 0, 0
 	left = map[string]int{}
 	err = t.Ledger.View(func(tx *ledger.Tx) error {
 		for _, k := range t.Keepers {
@@ -160,9 +162,13 @@ func (t *Teller) definitions() (all []present, left map[string]int, err error) {
 					d.Readers = nil // the sandbox may narrow their rights
 				}
 				is := toldOf(&d)
-				if d.Owner == "" && d.Readers == nil || is.size > wire.MaxDefinition || size+is.size > wire.MaxDefinitions {
+				switch {
+				case d.Owner == "" && d.Readers == nil:
 					left[d.Noun]++
-				} else {
+				case is.size > wire.MaxDefinition || size+is.size > wire.MaxDefinitions:
+					left[d.Noun]++
+					exceed++
+				default:
 					size += is.size
 					all = append(all, present{&d, is})
 				}
@@ -172,7 +178,15 @@ func (t *Teller) definitions() (all []present, left map[string]int, err error) {
 		}
 		return nil
 	})
-	return all, left, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if exceed > 0 && !t.exceeds {
+		t.Log.Warn("definitions exceed the limits of coordination; while this agent is away, lists do not have them",
+			"definitions", exceed, "limit", wire.MaxDefinition, "limit_of_all", wire.MaxDefinitions)
+	}
+	t.exceeds = exceed > 0
+	return all, left, nil
 }
 
 func toldOf(d *wire.Definition) toldDefinition {

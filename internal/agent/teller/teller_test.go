@@ -227,6 +227,50 @@ func TestTellerIsRefused(t *testing.T) {
 	}
 }
 
+// The agent logs once that definitions exceed the limits. Those without a reader exceed none.
+func TestTellerExceedsTheLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		have  map[string]string
+		kept  int
+		lines int
+	}{
+		"one is too large": {map[string]string{"A": "1", "B": strings.Repeat("x", wire.MaxDefinition)}, 1, 2},
+		"they fit":         {map[string]string{"A": "1", "B": "2"}, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for range 2 {
+				w.have = c.have
+				for range 3 {
+					w.tell(t.Context(), time.Second)
+				}
+				if len(w.kept) != c.kept || w.missing != len(c.have)-c.kept {
+					t.Errorf("coordination has %d definitions, and %d are missing", len(w.kept), w.missing)
+				}
+				w.have = map[string]string{"A": "1"}
+				w.tell(t.Context(), time.Second)
+			}
+			if n := strings.Count(w.log.String(), "exceed the limits"); n != c.lines {
+				t.Errorf("the log has %d lines: %s", n, w.log)
+			}
+		})
+	}
+	w := newWorld(t)
+	w.have["A"] = "1"
+	w.Keepers = []duty.Keeper{unowned{}}
+	if _, left, err := w.definitions(); err != nil || left["monitor"] != 1 || w.log.Len() > 0 {
+		t.Errorf("without a reader %d are left out, %v: %s", left["monitor"], err, w.log)
+	}
+}
+
+// An unowned duty has a definition without a reader.
+type unowned struct{}
+
+func (unowned) Kept(_ *ledger.Tx, add func(wire.Definition)) error {
+	add(wire.Definition{DefinitionName: wire.DefinitionName{Noun: "monitor", Key: "A"}, Shown: json.RawMessage("1")})
+	return nil
+}
+
 // An agent that stops while it tells its definitions leaves their number.
 func TestTellerStopsMidway(t *testing.T) {
 	w := newWorld(t)
