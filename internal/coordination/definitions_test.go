@@ -236,6 +236,30 @@ func TestDefinitionsThatCannotBeOpened(t *testing.T) {
 	}
 }
 
+// A fullStore is a database on a disk that is full.
+type fullStore struct{ ledger.Store }
+
+func (fullStore) Update(func(ledger.StoreTx) error) error { return errors.New("the disk is full") }
+
+// Coordination logs that definitions cannot be written, but not each refusal.
+func TestDefinitionsThatCannotBeWritten(t *testing.T) {
+	log := &bytes.Buffer{}
+	s := &Service{cfg: Config{Clock: clock.System}, picture: status.New(clock.System), definitions: openedDefinitions(t, t.TempDir()),
+		quiet: quiet.New(slog.New(slog.NewTextHandler(log, nil)), time.Now)}
+	s.picture.Know("ALPHA")
+	keep := func(base string) error {
+		k := wire.Keep{Base: base, Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}
+		return askKeep(s, &receivedQuestion{Ask: &wire.Ask{Kind: wire.AskKeep, Body: wire.Marshal(k), Principal: transfer.AgentName("ALPHA").Token()}}, nil)
+	}
+	if err := keep("other"); transfer.KindOf(err) != transfer.KindConflict || log.Len() > 0 {
+		t.Errorf("a conflict: %v, and the log has %s", err, log)
+	}
+	s.definitions.store = fullStore{s.definitions.store}
+	if err := keep(""); transfer.KindOf(err) != transfer.KindUnwritable || !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("a full disk: %v, and the log has %s", err, log)
+	}
+}
+
 // While the database is opened, which may take minutes, other goroutines do not wait for it.
 func TestDefinitionsThatAreOpened(t *testing.T) {
 	dir := t.TempDir()

@@ -27,7 +27,8 @@ func askKeep(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 		return err
 	}
 	err = s.definitions.change(agent, body, s.cfg.Clock.Now())
-	if transfer.KindOf(err) == transfer.KindUnwritable {
+	switch transfer.KindOf(err) {
+	case transfer.KindUnwritable, transfer.KindInternal: // the agent is told, too, but an operator looks here
 		s.quiet.Warn("the definitions of an agent are not kept; it tells them again", "agent", agent, "error", err)
 	}
 	return err
