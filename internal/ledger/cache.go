@@ -118,7 +118,7 @@ func (s *boltStore) inspectCache(ctx context.Context, patience time.Duration) er
 	return s.inspect(ctx, f, patience)
 }
 
-// copyCache replaces a database by its copy, while opt.Fence reports that this process has the directory. Where that
+// copyCache replaces a database by its copy, while opt.Fence reports that this process has the directory. Where it
 // fails, it leaves no part of the copy: other files of the disk need the space.
 func copyCache(ctx context.Context, file string, opt CacheOptions) error {
 	copied := file + ".new"
@@ -130,7 +130,9 @@ func copyCache(ctx context.Context, file string, opt CacheOptions) error {
 		err = os.Rename(copied, file)
 	}
 	if err != nil {
-		os.Remove(copied)
+		if opt.Fence() == nil { // otherwise it may be the copy of the process that has the directory now
+			os.Remove(copied)
+		}
 		return transfer.Errorf(transfer.KindUnwritable, "the database %s cannot be taken over: %w", file, err)
 	}
 	return nil
