@@ -178,6 +178,32 @@ func (s *Service) open() (whole bool, err error) {
 	return whole, nil
 }
 
+// startDefinitions opens the definitions of agents and makes their changes, beside the service, until ctx ends. It waits
+// a short time for the opening. After it the definitions of agents are removed that the registry, where it is whole, does
+// not have, and those of agents that were removed after they had told them.
+func startDefinitions(ctx context.Context, s *Service, whole bool) {
+	var fence func() error
+	if s.cfg.Claim != nil {
+		fence = s.cfg.Claim.fence
+	}
+	d := newDefinitions(ctx, filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Clock, s.cfg.Log)
+	d.tidy = func(d *definitions) error { return d.forgetRemoved(s.picture, whole) }
+	s.definitions = d
+	tried := make(chan struct{})
+	s.wg.Go(func() {
+		d.open()
+		close(tried)
+		d.run(ctx)
+	})
+	t := s.cfg.Clock.NewTimer(definitionsStart)
+	defer t.Stop()
+	select {
+	case <-tried:
+	case <-t.C():
+	case <-ctx.Done():
+	}
+}
+
 // addToPicture takes a record of the log into the picture. It reports false for a record about another agent's transfer.
 func (s *Service) addToPicture(r *audit.Record) bool {
 	if r.Event == audit.Removed && r.Agent == audit.Coordination {

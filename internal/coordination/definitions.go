@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -98,32 +97,6 @@ func newDefinitions(ctx context.Context, file string, fence func() error, c cloc
 	}
 	return &definitions{ctx: ctx, file: file, room: allDefinitions, fence: fence, clock: c, log: log, pages: pages, of: map[string]int{}, more: make(chan struct{}, 1),
 		why: transfer.Errorf(transfer.KindBusy, "coordination still opens the definitions of agents").WithHint("try again in a minute")}
-}
-
-// startDefinitions opens the definitions of agents and makes their changes, beside the service, until ctx ends. It waits
-// a short time for the opening. After it the definitions of agents are removed that the registry, where it is whole, does
-// not have, and those of agents that were removed after they had told them.
-func startDefinitions(ctx context.Context, s *Service, whole bool) {
-	var fence func() error
-	if s.cfg.Claim != nil {
-		fence = s.cfg.Claim.fence
-	}
-	d := newDefinitions(ctx, filepath.Join(s.cfg.Dir, "definitions.db"), fence, s.cfg.Clock, s.cfg.Log)
-	d.tidy = func(d *definitions) error { return d.forgetRemoved(s.picture, whole) }
-	s.definitions = d
-	tried := make(chan struct{})
-	s.wg.Go(func() {
-		d.open()
-		close(tried)
-		d.run(ctx)
-	})
-	t := s.cfg.Clock.NewTimer(definitionsStart)
-	defer t.Stop()
-	select {
-	case <-tried:
-	case <-t.C():
-	case <-ctx.Done():
-	}
 }
 
 // open opens the database, unless it is open, or could not be opened a short time ago. Only the goroutine of run may call
