@@ -5,6 +5,16 @@ import (
 	"ferry/internal/transfer"
 )
 
+// At returns the transfer of a source. is is false if the picture does not have it.
+func (p *Picture) At(source transfer.AgentName, id transfer.ID) (g transfer.Progress, is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.transfers[key{id, source}]; e != nil {
+		return p.shown(e), true
+	}
+	return g, false
+}
+
 // Reported returns the principal of a transfer for which its source has sent live figures. is is false if there are none.
 func (p *Picture) Reported(id transfer.ID, source transfer.AgentName) (principal string, is bool) {
 	p.mu.Lock()
