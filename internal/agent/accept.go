@@ -239,7 +239,7 @@ func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest
 	event, reason := audit.Accepted, ""
 	floor := t.Floor(rec.Principal)
 	tomb, err := t.Tombstone(q.ID, rec.Principal)
-	by, failed := ledger.RetryInProgress(t, q)
+	by, failed := ledger.RetryInProgress(t, q, rec.Principal)
 	as, kind := tomb.As, transfer.KindParked
 	switch {
 	case err != nil || failed != nil:
@@ -263,9 +263,11 @@ func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest
 		err = rec.Move(transfer.Withdrawn)
 		event, reason, kind = audit.Cancelled, fmt.Sprintf("transfer %s repeats transfer %s already", by, q.Retry.Of), transfer.KindConflict
 	default:
-		if err = rec.Move(transfer.Accepted); j.alone {
-			err = errors.Join(err, ledger.PutRetry(t, q))
+		whose := rec.Principal // which repeats a transfer once at a time, even one that this ledger does not know
+		if j.alone {
+			whose = ""
 		}
+		err = errors.Join(rec.Move(transfer.Accepted), ledger.PutRetry(t, q, whose))
 	}
 	if err != nil {
 		return err
