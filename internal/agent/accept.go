@@ -44,11 +44,6 @@ const dutyRoom = 100
 // accept puts a request into the ledger, or finds that it is there (R1, R2). An error of KindNotFound says that some of
 // its parts have not come.
 func (a *intake) accept(s *submission) error {
-	if s.resent {
-		if err := a.earlier.Check(a.ctx, s.head.ID, s.Principal); err != nil {
-			return err
-		}
-	}
 	w, err := a.gather(s)
 	if err == nil {
 		err = a.cfg.acceptable(w.head, w.rest)
@@ -58,6 +53,11 @@ func (a *intake) accept(s *submission) error {
 	}
 	var j judgement
 	j.rule, j.refused = a.authorise(w)
+	if s.resent && j.refused == nil { // everyone may say so: this reader waits for coordination only if the principal may send
+		if err := a.earlier.Check(a.ctx, s.head.ID, s.Principal); err != nil {
+			return err
+		}
+	}
 	j.full = a.sched.Room(w.Principal, w.room)
 	if j.refused == nil {
 		j.refused = a.check(w, j.full == nil)
@@ -142,7 +142,7 @@ type judgement struct {
 	rule    string // of the policy that allows the request
 	refused error  // the reason why a new request is refused
 	full    error  // the queue has no room for a new request
-	alone   bool   // the principal may keep others from repeating the transfer that the request repeats, and its failure counts as repeated
+	alone   bool   // the principal may keep others from repeating the transfer of Retry; the failure of that one then counts as repeated
 }
 
 // authorise returns the rule of the policy that allows a request.
@@ -239,7 +239,7 @@ func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest
 	event, reason := audit.Accepted, ""
 	floor := t.Floor(rec.Principal)
 	tomb, err := t.Tombstone(q.ID, rec.Principal)
-	by, failed := ledger.RetryInProgress(t, q)
+	by, failed := ledger.RetryInProgress(t, q, rec.Principal)
 	as, kind := tomb.As, transfer.KindParked
 	switch {
 	case err != nil || failed != nil:
@@ -263,9 +263,11 @@ func (a *intake) setFirstState(t *ledger.Tx, rec *ledger.Source, w *wholeRequest
 		err = rec.Move(transfer.Withdrawn)
 		event, reason, kind = audit.Cancelled, fmt.Sprintf("transfer %s repeats transfer %s already", by, q.Retry.Of), transfer.KindConflict
 	default:
-		if err = rec.Move(transfer.Accepted); j.alone {
-			err = errors.Join(err, ledger.PutRetry(t, q))
+		whose := rec.Principal // which repeats a transfer once at a time, even one that this ledger does not know
+		if j.alone {
+			whose = ""
 		}
+		err = errors.Join(rec.Move(transfer.Accepted), ledger.PutRetry(t, q, whose))
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/qmgr"
+	"ferry/internal/security/policy"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -81,66 +82,62 @@ func settledAs(s *scene, m delivery) (got string) {
 }
 
 // A request that was a dead letter is taken only if coordination knows of no run: the ledger of an agent that was enrolled
-// again knows of none. One that the ledger has is the same transfer again. A stranger cannot stop a request.
+// again knows of none. One that the ledger has is the same transfer again. One that the rules refuse costs no question.
 func TestResentRequestRunsOnce(t *testing.T) {
-	var knows atomic.Pointer[transfer.Progress] // nil: coordination is silent
-	c := &stoppedClock{Clock: clock.System, began: time.Now()}
-	s := sceneOf(t, agent.Config{Clock: c})
-	s.hear(wire.AskSubject(wire.Coordination, "ALPHA"), func(m qmgr.Message) {
-		a, err := wire.DecodeAsk(m.Data)
-		p := knows.Load()
-		if err != nil || a.Kind != wire.AskTransfer || p == nil {
-			return
-		}
-		ans := wire.Answer{V: wire.Version}
-		if p.State == "" {
-			ans.Error = transfer.AsError(transfer.Errorf(transfer.KindNotFound, "none"))
-		} else {
-			g := *p
-			g.ID = transfer.ID{}
-			ans.Transfers = []transfer.Progress{g}
-		}
-		_ = s.stranger.Publish(m.Reply, wire.Marshal(ans))
-	})
-	began, me := time.Now(), s.stranger.Self()
-	for name, e := range map[string]struct {
-		knows *transfer.Progress
-		want  string
-	}{
-		"unknown":                 {&transfer.Progress{}, "ack"},
-		"queued":                  {&transfer.Progress{State: transfer.Queued}, "ack"},
-		"refused by its agent":    {&transfer.Progress{State: transfer.Failed}, "ack"},
-		"withdrawn by a stranger": {&transfer.Progress{State: transfer.Withdrawn, Principal: "eve"}, "ack"},
-		"withdrawn":               {&transfer.Progress{State: transfer.Withdrawn, Principal: me}, "bury term"},
-		"accepted":                {&transfer.Progress{State: transfer.Accepted}, "bury term"},
-		"failed":                  {&transfer.Progress{State: transfer.Failed, Started: began}, "bury term"},
-		"cancelled":               {&transfer.Progress{State: transfer.Cancelled}, "bury term"},
-		"of another source":       {&transfer.Progress{State: transfer.Queued, Source: "GAMMA"}, "bury term"},
-		"coordination is silent":  {nil, "nak"},
-	} {
-		c.ahead.Add(int64(time.Minute)) // coordination is asked again
-		if e.knows != nil && e.knows.Source == "" {
-			e.knows.Source = "ALPHA"
-		}
-		knows.Store(e.knows)
+	s := sceneOf(t, agent.Config{})
+	says := tellsRuns(s)
+	for _, e := range []struct {
+		says wire.Ran
+		want string
+	}{{wire.Ran{}, "ack"}, {wire.Ran{Taken: true}, "bury term"}, {wire.Ran{Withdrawn: true}, "bury term"}} {
+		says.answer.Store(&e.says)
 		q := request()
 		q.ID = transfer.NewID(time.Now())
 		d := delivery{data: wire.Marshal(wire.Submit{V: wire.Version, Request: q}), resent: true}
 		if got := settledAs(s, d); got != e.want {
-			t.Errorf("%s: %s; want %s", name, got, e.want)
+			t.Errorf("%+v: %s; want %s", e.says, got, e.want)
 		}
-		if e.want != "ack" {
-			continue
-		}
-		knows.Store(&transfer.Progress{State: transfer.Successful, Source: "ALPHA"})
-		if got := settledAs(s, d); got != "ack" {
-			t.Errorf("%s, and a second time: %s", name, got)
+		says.answer.Store(&wire.Ran{Taken: true})
+		if got := settledAs(s, d); got != e.want {
+			t.Errorf("%+v, and a second time: %s; want %s", e.says, got, e.want)
 		}
 	}
-	knows.Store(&transfer.Progress{State: transfer.Successful, Source: "ALPHA"})
+	says.answer.Store(&wire.Ran{Taken: true})
 	if got := settledAs(s, delivery{data: []byte(asXML("", "", "a")), resent: true}); got != "bury term" {
 		t.Errorf("a document: %s", got)
 	}
+
+	rules, err := policy.Parse([]byte(`{"v":1,"rules":[{"name":"ann alone","who":["user:ann"],"may":["source"],"read":["**"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = sceneOf(t, agent.Config{Sandbox: rules})
+	says = tellsRuns(s)
+	says.answer.Store(&wire.Ran{})
+	if got := settledAs(s, delivery{data: wire.Marshal(wire.Submit{V: wire.Version, Request: request()}), resent: true}); got != "bury term" {
+		t.Errorf("a request that the rules refuse: %s", got)
+	}
+	if n := says.asked.Load(); n != 0 {
+		t.Errorf("coordination is asked %d times about a request that the rules refuse", n)
+	}
+}
+
+// A toldRuns has the answer of coordination about earlier runs.
+type toldRuns struct {
+	answer atomic.Pointer[wire.Ran]
+	asked  atomic.Int64
+}
+
+// tellsRuns answers the agent's questions about earlier runs.
+func tellsRuns(s *scene) *toldRuns {
+	r := &toldRuns{}
+	s.hear(wire.AskSubject(wire.Coordination, "ALPHA"), func(m qmgr.Message) {
+		if a, err := wire.DecodeAsk(m.Data); err == nil && a.Kind == wire.AskRan {
+			r.asked.Add(1)
+			_ = s.stranger.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Body: wire.Marshal(r.answer.Load())}))
+		}
+	})
+	return r
 }
 
 // A stoppedClock stands still, ahead of its beginning.

@@ -33,7 +33,7 @@ func newIntake(w *transferEnds) *intake {
 		return src != nil, err
 	}
 	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core},
-		earlier: &earlier.Runs{Agent: w.cfg.Name, Clock: w.cfg.Clock, Known: known, Ask: coordinationOf(w.core)}}
+		earlier: &earlier.Runs{Clock: w.cfg.Clock, Since: w.cfg.Clock.Now().Add(farFuture), Known: known, Ask: coordinationOf(w.core)}}
 }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the ledger has it. One that can never be

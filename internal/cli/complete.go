@@ -132,7 +132,7 @@ func completeAgents(cmd *cobra.Command, _ []string, word string) ([]string, cobr
 
 func completeIDs(cmd *cobra.Command, _ []string, word string) (ids []string, _ cobra.ShellCompDirective) {
 	asking(cmd, func(ctx context.Context, net *client.Client) {
-		net.Transfers(ctx, nil, 50, func(p *transfer.Progress) error {
+		client.EachTransfer(ctx, net, nil, 50, func(p *transfer.Progress) error {
 			about := strings.TrimSpace(string(p.State) + " " + string(p.Source) + " to " + string(p.Destination) + " " + p.Job)
 			if id := p.ID.String(); strings.HasPrefix(id, word) {
 				ids = append(ids, id+"\t"+output.Printable(about))

@@ -8,6 +8,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/user"
 	"slices"
@@ -292,10 +293,11 @@ const endsSoon = 2 * time.Second
 // Cancel cancels a transfer. It returns the end if that comes soon, else the present picture. A request that is a dead
 // letter is withdrawn, and needs no agent.
 func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {
-	if dropLetters(ctx, c, of) {
+	withdrawn := dropLetters(ctx, c, of)
+	if withdrawn.all && withdrawn.sure {
 		return &transfer.Progress{ID: of.ID, State: transfer.Withdrawn, Source: of.Source}, nil
 	}
-	p, err := c.control(ctx, of, wire.ControlCancel)
+	p, err := c.controlOr(ctx, of, withdrawn.all)
 	if err != nil {
 		return nil, err
 	}
@@ -314,6 +316,22 @@ func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, e
 		return last, nil
 	}
 	return p, nil
+}
+
+// controlOr sends the cancel of a transfer. The letters of a withdrawn one are gone, but a copy of its request may be left.
+// Its agent gets the stored cancel before that, so no answer is awaited for long.
+func (c *Client) controlOr(ctx context.Context, of Transfer, withdrawn bool) (*transfer.Progress, error) {
+	if !withdrawn {
+		return c.control(ctx, of, wire.ControlCancel)
+	}
+	ctx, cancel := context.WithTimeout(ctx, endsSoon)
+	defer cancel()
+	p, err := c.control(ctx, of, wire.ControlCancel)
+	var h *HandoverError
+	if errors.As(err, &h) && h.At == Stored {
+		return &transfer.Progress{ID: of.ID, State: transfer.Withdrawn, Source: of.Source}, nil
+	}
+	return p, err
 }
 
 // Run submits a request in time and follows the transfer to its end. See SubmitInTime and

@@ -41,51 +41,87 @@ func eachDead(ctx context.Context, c *Client, t streams.DeadTask, each func(*wir
 	}
 }
 
-// dropLetters removes the dead letters of a transfer's request, and reports whether its source was never given it.
-func dropLetters(ctx context.Context, c *Client, of Transfer) (dropped bool) {
-	var letters []string
-	err := eachDead(ctx, c, streams.DeadTask{Do: streams.DeadList, Agent: of.Source.Token(), Transfer: of.ID}, func(d *wire.DeadLetter) {
-		if d.Kind == wire.DeadRequest {
-			letters = append(letters, d.ID)
-		}
-	})
-	if err != nil || len(letters) == 0 {
-		return false
-	}
-	state := c.StatesOf(ctx, of.Source, []transfer.ID{of.ID})[of.ID] // before it is that of a removed letter
-	for _, id := range letters {
-		if _, err := RemoveDeadLetter(ctx, c, id); err != nil {
-			return false
-		}
-	}
-	return state == transfer.Queued // else the letter is a copy of a request that the source has had
+// A dropping is the result of dropping the dead letters of a transfer's request.
+type dropping struct {
+	all  bool // the source was never given the request, and its author's letters are gone
+	sure bool // no copy of it can be left: each letter was removed here, and there was no other one under its ID
 }
 
-// explainLetters gives queued transfers with a dead letter as their request that reason. Without an answer they stay as they
-// are.
-func explainLetters(ctx context.Context, c *Client, list []transfer.Progress) {
-	queued, t := map[transfer.ID][]*transfer.Progress{}, streams.DeadTask{Do: streams.DeadList}
-	for n := range list {
-		if p := &list[n]; p.State == transfer.Queued {
-			queued[p.ID] = append(queued[p.ID], p)
-			t.Agent, t.Transfer = p.Source.Token(), p.ID
-		}
-	}
-	switch len(queued) {
-	case 0:
-		return
-	case 1:
-	default:
-		t.Agent, t.Transfer = "", transfer.ID{}
-	}
-	_ = eachDead(ctx, c, t, func(d *wire.DeadLetter) {
-		for _, p := range queued[d.Transfer] {
-			if d.Kind == wire.DeadRequest && d.Agent == p.Source.Token() {
-				p.Reason = transfer.Errorf(transfer.KindUnreachable, "its request is the dead letter %s: %s", d.ID, d.Reason).
-					WithHint("`ferry queue dead resend " + d.ID + "` sends it again; `ferry transfer cancel " + p.ID.String() + "` drops it")
-			}
+// dropLetters removes the dead letters of a transfer's request by its author. Any member may have sent a request with the
+// same ID: its letter stays, and says nothing about the transfer.
+func dropLetters(ctx context.Context, c *Client, of Transfer) (d dropping) {
+	var all []wire.DeadLetter
+	err := eachDead(ctx, c, streams.DeadTask{Do: streams.DeadList, Agent: of.Source.Token(), Transfer: of.ID}, func(d *wire.DeadLetter) {
+		if d.Kind == wire.DeadRequest {
+			all = append(all, *d)
 		}
 	})
+	if err != nil || len(all) == 0 {
+		return d
+	}
+	state, author := transfer.State(""), c.Conn.Self() // before it is that of a removed letter
+	if p := c.known(ctx, of.Source, []transfer.ID{of.ID})[of.ID]; p != nil {
+		state, author = p.State, p.Principal
+	}
+	own := ownLetters(all, author)
+	d.sure = len(own) == len(all)
+	for _, id := range own {
+		switch _, err := RemoveDeadLetter(ctx, c, id); {
+		case transfer.KindOf(err) == transfer.KindNotFound:
+			d.sure = false // it was removed, or sent again
+		case err != nil:
+			return dropping{}
+		}
+	}
+	d.all = len(own) > 0 && state == transfer.Queued // else the letter is a copy of a request that the source has had
+	return d
+}
+
+// ownLetters returns the IDs of the letters that an author has sent.
+func ownLetters(all []wire.DeadLetter, author string) (own []string) {
+	for n := range all {
+		if all[n].From == author {
+			own = append(own, all[n].ID)
+		}
+	}
+	return own
+}
+
+// letterReasons are the dead letters that are the requests of transfers. They are read once, for a short time.
+type letterReasons struct {
+	task streams.DeadTask // selects them; zero: all
+	read bool
+	of   map[transfer.ID][]wire.DeadLetter
+}
+
+// explain gives queued transfers with a dead letter as their request that reason. Without an answer they stay as they are.
+func (l *letterReasons) explain(ctx context.Context, c *Client, list []transfer.Progress) {
+	for n := range list {
+		if list[n].State != transfer.Queued {
+			continue
+		}
+		if !l.read {
+			l.read, l.task.Do, l.of = true, streams.DeadList, map[transfer.ID][]wire.DeadLetter{}
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			defer cancel()
+			_ = eachDead(ctx, c, l.task, func(d *wire.DeadLetter) {
+				if d.Kind == wire.DeadRequest {
+					l.of[d.Transfer] = append(l.of[d.Transfer], *d)
+				}
+			})
+		}
+		l.explainOne(&list[n])
+	}
+}
+
+// explainOne takes the letter of the transfer's own submitter: any member may have sent a request with the same ID.
+func (l *letterReasons) explainOne(p *transfer.Progress) {
+	for n := range l.of[p.ID] {
+		if d := &l.of[p.ID][n]; d.Agent == p.Source.Token() && d.From == p.Principal {
+			p.Reason = transfer.Errorf(transfer.KindUnreachable, "its request is the dead letter %s: %s", d.ID, d.Reason).
+				WithHint("`ferry queue dead resend " + d.ID + "` sends it again; `ferry transfer cancel " + p.ID.String() + "` drops it")
+		}
+	}
 }
 
 // ReadDeadLetter returns a dead letter with its content, unpacked.

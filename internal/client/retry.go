@@ -164,7 +164,7 @@ type item struct {
 func broughtBy(ctx context.Context, c *Client, p *transfer.Progress) (map[item]transfer.ItemType, int64, error) {
 	var by []transfer.ID
 	var files int64
-	if _, err := c.Transfers(ctx, &wire.Filter{RetryOf: p.ID, From: p.Source}, mostRetries, func(r *transfer.Progress) error {
+	if _, err := EachTransfer(ctx, c, &wire.Filter{RetryOf: p.ID, From: p.Source}, mostRetries, func(r *transfer.Progress) error {
 		if r.RetryOf == p.ID && r.Files+r.Dirs > 0 {
 			by = append(by, r.ID)
 			files += r.Files

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/qmgr/streams"
 	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -22,8 +23,20 @@ type Listing struct {
 	Complete time.Time // transfers that ended before may be missing; zero: none is
 }
 
-// Transfers calls fn for up to limit transfers that pass a filter, newest first, until fn fails.
+// Transfers calls fn for up to limit transfers that pass a filter, newest first, until fn fails. Queued transfers with a dead
+// letter as their request have that reason.
 func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (Listing, error) {
+	var reasons letterReasons
+	return c.listed(ctx, filter, limit, func(page []transfer.Progress) { reasons.explain(ctx, c, page) }, fn)
+}
+
+// EachTransfer is Transfers without the reasons of dead letters, which the queue manager reads for a list.
+func EachTransfer(ctx context.Context, c *Client, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (Listing, error) {
+	return c.listed(ctx, filter, limit, func([]transfer.Progress) {}, fn)
+}
+
+// listed calls explain for each page of transfers, and then fn for each transfer of it.
+func (c *Client) listed(ctx context.Context, filter *wire.Filter, limit int, explain func([]transfer.Progress), fn func(*transfer.Progress) error) (Listing, error) {
 	ask := wire.Ask{Kind: wire.AskTransfers, Filter: filter}
 	var end Listing
 	for listed := 0; ; {
@@ -35,7 +48,7 @@ func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, 
 		if ans.Sums != nil {
 			end.Sums, end.Complete = *ans.Sums, ans.Complete
 		}
-		explainLetters(ctx, c, ans.Transfers)
+		explain(ans.Transfers)
 		for n := range ans.Transfers {
 			if err := fn(&ans.Transfers[n]); err != nil {
 				return Listing{}, err
@@ -64,7 +77,8 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 		fresh.Progress.Related, fresh.Progress.Rate = p.Related, p.Rate // the agent does not know them
 		return fresh.Progress, nil
 	}
-	explainLetters(ctx, c, ans.Transfers)
+	reasons := letterReasons{task: streams.DeadTask{Agent: p.Source.Token(), Transfer: p.ID}}
+	reasons.explain(ctx, c, ans.Transfers[:1])
 	return p, nil
 }
 
@@ -79,17 +93,26 @@ func Acknowledge(ctx context.Context, c *Client, id transfer.ID, reason string) 
 // and all where it does not answer.
 func (c *Client) StatesOf(ctx context.Context, source transfer.AgentName, ids []transfer.ID) map[transfer.ID]transfer.State {
 	states := map[transfer.ID]transfer.State{}
+	for id, p := range c.known(ctx, source, ids) {
+		states[id] = p.State
+	}
+	return states
+}
+
+// known is StatesOf with all that coordination knows of the transfers.
+func (c *Client) known(ctx context.Context, source transfer.AgentName, ids []transfer.ID) map[transfer.ID]*transfer.Progress {
+	known := map[transfer.ID]*transfer.Progress{}
 	for some := range slices.Chunk(ids, wire.MaxIDs) {
-		if _, err := c.Transfers(ctx, &wire.Filter{IDs: some, From: source}, len(some), func(p *transfer.Progress) error {
+		if _, err := EachTransfer(ctx, c, &wire.Filter{IDs: some, From: source}, len(some), func(p *transfer.Progress) error {
 			if slices.Contains(some, p.ID) {
-				states[p.ID] = p.State
+				known[p.ID] = p
 			}
 			return nil
 		}); err != nil {
 			break
 		}
 	}
-	return states
+	return known
 }
 
 // recordsTimeout is coordination's time to read its log for one page.

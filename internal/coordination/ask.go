@@ -43,6 +43,7 @@ var questions = map[wire.Kind]question{
 	wire.AskCosign:    {transfer.AuthNone, false, false, (*Service).askCosign},
 	wire.AskRemove:    {transfer.AuthAdmin, true, true, (*Service).askRemove},
 	wire.AskSeen:      {transfer.AuthNone, true, true, askSeen}, // of those that the asker may end
+	wire.AskRan:       {transfer.AuthNone, true, false, askRan}, // of the asker's own requests
 	wire.AskQueue:     {transfer.AuthOperate, true, true, askQueue},
 	wire.AskRegister:  {transfer.AuthNone, false, false, (*Service).askRegister},
 	wire.AskKeep:      {transfer.AuthNone, false, false, askKeep}, // of the asker alone
@@ -281,33 +282,56 @@ func find(s *Service, principal, suffix string) (*transfer.Progress, error) {
 	return g, err
 }
 
-// askSeen acknowledges the failure of a transfer, for a principal that may end it: the submitter, or an operator.
+// askSeen acknowledges the failure of a transfer, for a principal that may end it: the submitter, or an operator. By the
+// source's own account that is the submitter of a request that the source has taken or refused.
 func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Seen](a.Kind, a.Body)
 	if err != nil {
 		return err
 	}
 	g, err := find(s, a.Principal, body.Transfer.String())
-	if err == nil && g.Principal != a.Principal {
-		err = s.rights.may(a.Principal, transfer.AuthOperate, g.Source)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = acknowledgeable(g)
+	c, err := s.told(g.Source, g.ID)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.obeyed.once(a)
+	whose := g.Principal
+	if c.taken {
+		whose = c.whose
+	}
+	if whose != a.Principal {
+		if err := s.rights.may(a.Principal, transfer.AuthOperate, g.Source); err != nil {
+			return err
+		}
+	}
+	r := audit.Record{Event: audit.Acked, Time: s.cfg.Clock.Now(), Transfer: g.ID, Source: g.Source, Destination: g.Destination, Job: g.Job,
+		Principal: a.Principal, Reason: body.Reason, Vouched: audit.Vouched{Author: a.author}}
+	return s.acknowledge(a, r, c.taken || c.refused[g.Principal])
+}
+
+// acknowledge puts an acknowledgement on record. Without a record of the source there is none of the failure either, which
+// submitters can report without end: then the picture alone has the acknowledgement.
+func (s *Service) acknowledge(a *receivedQuestion, r audit.Record, onRecord bool) error {
+	s.acking.Lock()
+	defer s.acking.Unlock()
+	g, is := s.picture.At(r.Source, r.Transfer)
+	if !is {
+		return transfer.Errorf(transfer.KindBusy, "coordination has too many transfers to keep transfer %s in its picture", r.Transfer).WithHint("try again")
+	}
+	err := acknowledgeable(&g)
+	if err == nil && onRecord {
+		if err = s.seen.once(a); err == nil {
+			err = s.log.AppendOwn(r)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	r := audit.Record{Event: audit.Acked, Time: s.cfg.Clock.Now(), Transfer: g.ID, Source: g.Source, Destination: g.Destination, Job: g.Job,
-		Principal: a.Principal, Reason: body.Reason, Vouched: audit.Vouched{Author: a.author}}
-	if err := s.log.AppendOwn(r); err != nil {
-		return err
-	}
 	r.Agent = audit.Coordination
 	s.picture.Record(&r)
-	s.cfg.Log.Info("failure of a transfer acknowledged", "transfer", g.ID, "principal", a.Principal)
+	s.cfg.Log.Info("failure of a transfer acknowledged", "transfer", r.Transfer, "principal", a.Principal)
 	return nil
 }
 

@@ -60,6 +60,9 @@ type Service struct {
 	lost    error
 	reading slowQuestions // the questions that read the log
 
+	seen   *obeyedQuestions // acknowledgements
+	acking sync.Mutex       // held while one is put on record
+
 	definitions *definitions
 
 	quiet   *quiet.Log // about the messages of others
@@ -123,6 +126,8 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	}
 	s.rights = rights{s.trust.Judge()}
 	s.obeyed = newObeyedQuestions(conn.Identity(), cfg.Clock)
+	s.seen = newObeyedQuestions(conn.Identity(), cfg.Clock)
+	s.seen.each = maxSeen
 
 	s.queues = newQueuePositions(s)
 	run, cancel := context.WithCancel(context.Background())

@@ -23,6 +23,7 @@ type receivedQuestion struct {
 const (
 	askedFor = 3 * time.Hour
 	maxAsked = 500_000 // about 50 bytes each
+	maxSeen  = 20_000  // acknowledgements of one principal: everyone may give those of its own transfers
 )
 
 // An obeyedQuestions has the IDs of the signed questions that were obeyed in this run.
@@ -34,11 +35,13 @@ type obeyedQuestions struct {
 	mu         sync.Mutex
 	young, old map[transfer.ID]bool // since turned, and in the time before
 	rotated    time.Time
+	each       int            // questions of one principal since rotated, at most; 0: any
+	by         map[string]int // those questions
 }
 
 func newObeyedQuestions(self *identity.Identity, c clock.Clock) *obeyedQuestions {
 	now := c.Now()
-	o := &obeyedQuestions{clock: c, began: now, young: map[transfer.ID]bool{}, rotated: now}
+	o := &obeyedQuestions{clock: c, began: now, young: map[transfer.ID]bool{}, rotated: now, by: map[string]int{}}
 	if self != nil {
 		o.words = word.NewChecker(self, identity.Coordination, "")
 	}
@@ -71,15 +74,20 @@ func (o *obeyedQuestions) once(a *receivedQuestion) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now := o.clock.Now(); now.Sub(o.rotated).Abs() >= askedFor {
-		o.young, o.old, o.rotated = map[transfer.ID]bool{}, o.young, now
+		o.young, o.old, o.rotated, o.by = map[transfer.ID]bool{}, o.young, now, map[string]int{}
 	}
 	switch id := a.author.ID; {
 	case o.young[id] || o.old[id]:
 		return transfer.Errorf(transfer.KindConflict, "the question %s was asked before, and is not obeyed twice", id)
 	case len(o.young)+len(o.old) >= maxAsked:
 		return transfer.Errorf(transfer.KindBusy, "coordination has obeyed %d questions in the last hours, its limit", maxAsked).WithHint("try again later")
+	case o.each > 0 && o.by[a.Principal] >= o.each:
+		return transfer.Errorf(transfer.KindBusy, "coordination has obeyed %d questions of %s in the last hours, its limit", o.each, a.Principal).WithHint("try again later")
 	default:
 		o.young[id] = true
+		if o.each > 0 {
+			o.by[a.Principal]++
+		}
 		return nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"ferry/internal/security/word"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A signed question is obeyed once for as long as its word is good, and one from before the run is not obeyed.
@@ -55,6 +56,30 @@ func TestQuestionsAreObeyedOnce(t *testing.T) {
 		}
 		if err := o.once(ask(time.Now())); transfer.KindOf(err) != transfer.KindBusy {
 			t.Errorf("one question too many: %v", err)
+		}
+	})
+}
+
+// Everyone acknowledges failures of its own. One principal that gives many of them leaves room for others.
+func TestAcknowledgementsOfOnePrincipalAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newObeyedQuestions(nil, clock.System)
+		o.each = 3
+		give := func(by string) error {
+			return o.once(&receivedQuestion{Ask: &wire.Ask{Principal: by}, author: &word.Author{Statement: word.Statement{ID: transfer.NewID(time.Now()), Made: time.Now().UnixMilli()}}})
+		}
+		for n := range 5 {
+			if err := give("eve"); (err == nil) != (n < 3) || err != nil && transfer.KindOf(err) != transfer.KindBusy {
+				t.Errorf("acknowledgement %d of eve: %v", n, err)
+			}
+		}
+		if err := give("ann"); err != nil {
+			t.Errorf("of ann: %v", err)
+		}
+		//house:sleep because it runs in a bubble
+		time.Sleep(askedFor)
+		if err := give("eve"); err != nil {
+			t.Errorf("of eve, some hours later: %v", err)
 		}
 	})
 }

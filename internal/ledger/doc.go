@@ -24,7 +24,7 @@
 //	asked      transfer ID, item → a part of a request that was accepted
 //	resolved   transfer ID, item → Resolved: the resolution of an item's DEST
 //	targets    transfer ID, item → Target: where items of an incoming transfer land
-//	retries    transfer ID → the ID of the transfer that repeats it now
+//	retries    transfer ID[, principal] → the ID of the transfer that repeats it now
 //	drawers    duty, key → the data of that duty of the agent, see Namespace
 //
 // A ledger is bound to its machine's architecture (bbolt stores in native byte

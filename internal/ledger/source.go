@@ -115,7 +115,7 @@ func (t *Tx) Source(id transfer.ID) (*Source, error) {
 func (t *Tx) PutSource(s *Source) error {
 	s.V = recordVersion
 	if s.State.Final() {
-		if err := endRetry(t, &s.Request); err != nil {
+		if err := endRetry(t, &s.Request, s.Principal); err != nil {
 			return err
 		}
 		s.Request.Items, s.Request.Triggers, s.Request.Programs = nil, nil, nil

@@ -28,6 +28,7 @@ const (
 	AskVerify    Kind = "verify"    // coordination: Verified
 	AskRemove    Kind = "remove"    // coordination: RemoveAgent
 	AskSeen      Kind = "seen"      // coordination: takes Seen, which acknowledges the failure of a transfer
+	AskRan       Kind = "ran"       // coordination: takes RanAsked, about a request to the asker; Body is a Ran
 	AskQueue     Kind = "queue"     // coordination: QueueAsk about an application queue; QueueAnswer
 	AskBind      Kind = "bind"      // coordination: takes Bind, which names the owner of the key that signs the asker's records
 	AskLog       Kind = "log"       // coordination: Witness is a witness.Shown, for a witness that has seen LogSeen
@@ -351,6 +352,22 @@ type Seen struct {
 
 func (b *Seen) check() string {
 	return broken(rule{"no transfer ID", !b.Transfer.IsZero()}, rule{"a reason that is too long", len(b.Reason) <= maxSentence})
+}
+
+// RanAsked is the body of AskRan. The asker is an agent that was given the request of a transfer of a principal again.
+type RanAsked struct {
+	Transfer  transfer.ID `json:"transfer"`
+	Principal string      `json:"principal"`
+}
+
+func (b *RanAsked) check() string {
+	return broken(rule{"no transfer ID", !b.Transfer.IsZero()}, rule{"a principal that is none", principal(b.Principal)})
+}
+
+// Ran is the body of the answer to AskRan.
+type Ran struct {
+	Taken     bool `json:"taken,omitempty"`     // the asker has taken a request of this transfer
+	Withdrawn bool `json:"withdrawn,omitempty"` // the principal has withdrawn its request, or an operator has cancelled it before it came
 }
 
 // Registered is the body of the answer to AskRegister.

@@ -257,6 +257,7 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.AskDir:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.ListDir](wire.AskDir, b) },
 	wire.AskRemove:     func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RemoveAgent](wire.AskRemove, b) },
 	wire.AskSeen:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Seen](wire.AskSeen, b) },
+	wire.AskRan:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.RanAsked](wire.AskRan, b) },
 	wire.AskQueue:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.QueueAsk](wire.AskQueue, b) },
 	wire.AskBegun:      func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Begun](wire.AskBegun, b) },
 	wire.AskKeep:       func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Keep](wire.AskKeep, b) },
@@ -288,7 +289,7 @@ func FuzzBody(f *testing.F) {
 
 // Each body lacks a field that its kind requires.
 func TestBodies(t *testing.T) {
-	for kind, bad := range map[wire.Kind]string{wire.ControlCancel: "{}", wire.AskRemove: `{"agent":""}`, wire.AskSeen: `{"reason":"x"}`, wire.AskQueue: `{"do":"show"}`, wire.AskSet: `{"rates":3}`} {
+	for kind, bad := range map[wire.Kind]string{wire.ControlCancel: "{}", wire.AskRemove: `{"agent":""}`, wire.AskSeen: `{"reason":"x"}`, wire.AskRan: `{"principal":"ann"}`, wire.AskQueue: `{"do":"show"}`, wire.AskSet: `{"rates":3}`} {
 		if v, err := bodies[kind](json.RawMessage(bad)); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %s is read as %+v, %v", kind, bad, v, err)
 		}

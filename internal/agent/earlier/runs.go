@@ -4,6 +4,7 @@ package earlier
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +20,8 @@ const (
 
 // Runs are the runs of requests before the agent's ledger was made.
 type Runs struct {
-	Agent transfer.AgentName
 	Clock clock.Clock
+	Since time.Time                                                                 // requests with a later ID cannot have run before this run of the agent
 	Known func(transfer.ID) (bool, error)                                           // reports whether the ledger has a request
 	Ask   func(ctx context.Context, ask []byte, wait time.Duration) ([]byte, error) // coordination, for this agent
 
@@ -31,7 +32,7 @@ type Runs struct {
 // withdrawn, and KindBusy if that is not known. A request that the ledger has is the same transfer again, and passes.
 func (r *Runs) Check(ctx context.Context, id transfer.ID, principal string) error {
 	known, err := r.Known(id)
-	if known || err != nil {
+	if known || err != nil || id.Time().After(r.Since) {
 		return err
 	}
 	unknown := func(why any) error {
@@ -41,39 +42,28 @@ func (r *Runs) Check(ctx context.Context, id transfer.ID, principal string) erro
 	if at := r.silent.Load(); at != nil && r.Clock.Now().Sub(*at).Abs() < ranPause {
 		return unknown("coordination does not answer")
 	}
-	data, err := r.Ask(ctx, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskTransfer, Suffix: id.String()}), ranTime)
+	data, err := r.Ask(ctx, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRan, Body: wire.Marshal(wire.RanAsked{Transfer: id, Principal: principal})}), ranTime)
 	if err != nil {
 		now := r.Clock.Now()
 		r.silent.Store(&now)
 		return unknown(err)
 	}
+	var ran wire.Ran
 	ans, err := wire.DecodeAnswer(data)
-	switch {
-	case transfer.KindOf(err) == transfer.KindNotFound:
-		return nil
-	case err != nil:
+	if err == nil {
+		err = json.Unmarshal(ans.Body, &ran)
+	}
+	if err != nil {
 		return unknown(err)
-	case len(ans.Transfers) == 0:
+	}
+	why := "has run already"
+	switch {
+	case ran.Taken:
+	case ran.Withdrawn:
+		why = "was withdrawn"
+	default:
 		return nil
 	}
-	if p := &ans.Transfers[0]; p.Source != r.Agent || hasRun(p, principal) { // another source may hide the transfer of this one
-		return transfer.Errorf(transfer.KindConflict, "the request is not taken: it was a dead letter, and its transfer %s is %s already", id, p.State).
-			WithHint("`ferry transfer show " + id.String() + "` has its outcome; submit the request again under a new ID")
-	}
-	return nil
-}
-
-// hasRun reports whether coordination's picture of a transfer shows that an agent has taken it, or that its principal has
-// withdrawn it. Everyone may report a transfer as queued or withdrawn. Such a report has no start and no hash of a
-// request, and one of another principal does not count.
-func hasRun(p *transfer.Progress, principal string) bool {
-	switch p.State {
-	case transfer.Queued:
-		return false
-	case transfer.Withdrawn:
-		return p.Principal == principal || !p.Started.IsZero() || p.Request != ""
-	case transfer.Failed: // an agent may have refused it before
-		return !p.Started.IsZero() || p.Request != ""
-	}
-	return true
+	return transfer.Errorf(transfer.KindConflict, "the request is not taken: it was a dead letter, and its transfer %s %s", id, why).
+		WithHint("`ferry transfer show " + id.String() + "` has its outcome; submit the request again under a new ID")
 }

@@ -429,7 +429,7 @@ const mostStates = 1000
 func (r *fteRun) states(ctx context.Context, net *client.Client, name transfer.AgentName) error {
 	live := slices.DeleteFunc(transfer.States(), transfer.State.Final)
 	var source, dest [][]string
-	_, err := net.Transfers(ctx, &wire.Filter{Agent: name, States: live}, mostStates, func(p *transfer.Progress) error {
+	_, err := client.EachTransfer(ctx, net, &wire.Filter{Agent: name, States: live}, mostStates, func(p *transfer.Progress) error {
 		row := []string{"    " + mftxml.FormatID(p.ID), commands.StateOf(p.State)}
 		if p.Source == name {
 			source = append(source, row)

@@ -25,18 +25,6 @@ func (p *Picture) relate(e *entry, r *audit.Record) {
 	p.retries[of] = append(p.retries[of], e)
 }
 
-// acknowledge takes coordination's record that a principal has seen the failure of a transfer. The first one counts.
-func acknowledge(p *Picture, r *audit.Record) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e := p.transfers[key{r.Transfer, r.Source}]
-	if r.Event != audit.Acked || e == nil || e.related.Acknowledged != nil {
-		return
-	}
-	e.related.Acknowledged = &transfer.Acknowledgement{By: r.Principal, Time: r.Time, Reason: r.Reason}
-	p.weigh(e)
-}
-
 // counts reports whether a transfer counts as a repetition of another one. A submitter may name any transfer as the
 // one that its request repeats. So the submitter must be that of both transfers, or one that may end the other one.
 func (e *entry) counts(of *entry) bool {

@@ -32,10 +32,11 @@ type Picture struct {
 	agents    map[transfer.AgentName]*seen
 	removed   map[transfer.AgentName]time.Time // when each was removed, MaxAgents at most
 	transfers map[key]*entry
-	retries   map[key][]*entry // of transfers that were repeated: the transfers of the picture that name them
-	complete  time.Time        // transfers that ended before may be missing; zero: none is
-	count     uint64           // entries ever made
-	bytes     int              // of all entries
+	retries   map[key][]*entry                 // of transfers that were repeated: the transfers of the picture that name them
+	early     map[key]transfer.Acknowledgement // acknowledgements of transfers that the picture does not have yet
+	complete  time.Time                        // transfers that ended before may be missing; zero: none is
+	count     uint64                           // entries ever made
+	bytes     int                              // of all entries
 }
 
 type seen struct {
@@ -75,7 +76,7 @@ type entry struct {
 
 // New makes an empty picture that begins to listen now.
 func New(c clock.Clock) *Picture {
-	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}, retries: map[key][]*entry{}}
+	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, removed: map[transfer.AgentName]time.Time{}, transfers: map[key]*entry{}, retries: map[key][]*entry{}, early: map[key]transfer.Acknowledgement{}}
 }
 
 // Know adds an agent that is known by name only. It reports whether it is new.
@@ -433,6 +434,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 	}
 	p.relate(e, r)
 	fold(&e.Progress, r)
+	p.takeEarly(e, r)
 	p.weigh(e)
 	return true
 }

@@ -1,0 +1,61 @@
+package earlier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ferry/internal/sys/clock"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A request that was a dead letter is taken only if coordination answers that it has not run. One that the ledger has, and
+// one that is younger than the run of the agent, need no answer.
+func TestOnlyRequestsThatHaveNotRunAreTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, known := 0, false
+		var says *wire.Answer // nil: coordination is silent
+		r := &Runs{Clock: clock.System, Since: time.Now(), Known: func(transfer.ID) (bool, error) { return known, nil },
+			Ask: func(_ context.Context, ask []byte, _ time.Duration) ([]byte, error) {
+				asked++
+				a, err := wire.DecodeAsk(ask)
+				var b wire.RanAsked
+				if err != nil || a.Kind != wire.AskRan || json.Unmarshal(a.Body, &b) != nil || b.Principal != "ann" {
+					t.Errorf("coordination is asked %s, %v", ask, err)
+				}
+				if says == nil {
+					return nil, errors.New("no answer")
+				}
+				return wire.Marshal(says), nil
+			}}
+		ran := func(r wire.Ran) *wire.Answer { return &wire.Answer{V: wire.Version, Body: wire.Marshal(r)} }
+		busy := &wire.Answer{V: wire.Version, Error: transfer.AsError(transfer.Errorf(transfer.KindBusy, "not now"))}
+		old, young := transfer.NewID(time.Now().Add(-time.Hour)), transfer.NewID(time.Now().Add(time.Hour))
+		for n, c := range []struct {
+			id    transfer.ID
+			known bool
+			says  *wire.Answer
+			asked int
+			want  transfer.Kind
+		}{
+			{old, false, ran(wire.Ran{}), 1, transfer.KindNone},
+			{old, false, ran(wire.Ran{Taken: true}), 1, transfer.KindConflict},
+			{old, false, ran(wire.Ran{Withdrawn: true}), 1, transfer.KindConflict},
+			{old, true, ran(wire.Ran{Taken: true}), 0, transfer.KindNone},
+			{young, false, ran(wire.Ran{Taken: true}), 0, transfer.KindNone},
+			{old, false, &wire.Answer{V: wire.Version}, 1, transfer.KindBusy}, // without a body
+			{old, false, busy, 1, transfer.KindBusy},
+			{old, false, nil, 1, transfer.KindBusy},
+			{old, false, nil, 0, transfer.KindBusy}, // it has just been silent
+		} {
+			asked, known, says = 0, c.known, c.says
+			if err := r.Check(t.Context(), c.id, "ann"); transfer.KindOf(err) != c.want || asked != c.asked {
+				t.Errorf("request %d: %v, after %d questions", n, err, asked)
+			}
+		}
+	})
+}

@@ -1,0 +1,69 @@
+package status
+
+import (
+	"ferry/internal/audit"
+	"ferry/internal/transfer"
+)
+
+// At returns the transfer of a source. is is false if the picture does not have it.
+func (p *Picture) At(source transfer.AgentName, id transfer.ID) (g transfer.Progress, is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.transfers[key{id, source}]; e != nil {
+		return p.shown(e), true
+	}
+	return g, false
+}
+
+// Reported returns the principal of a transfer for which its source has sent live figures. is is false if there are none.
+func (p *Picture) Reported(id transfer.ID, source transfer.AgentName) (principal string, is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.transfers[key{id, source}]
+	if e == nil || e.Request == "" { // neither a submitter's report nor an audit record has the hash of the request
+		return "", false
+	}
+	return e.Principal, true
+}
+
+// WithdrawnBy reports whether a principal has reported that it has withdrawn a transfer of its own.
+func (p *Picture) WithdrawnBy(principal string, id transfer.ID, source transfer.AgentName) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.transfers[key{id, source}]
+	return e != nil && e.said && e.State == transfer.Withdrawn && e.Principal == principal
+}
+
+// maxEarly bounds the acknowledgements that wait for their transfers.
+const maxEarly = 10_000
+
+// acknowledge takes coordination's record that a principal has seen the failure of a transfer. The first one counts. The
+// record may be in the log before those of the source: then it waits for the end of its transfer.
+func acknowledge(p *Picture, r *audit.Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := key{r.Transfer, r.Source}
+	e, seen := p.transfers[k], transfer.Acknowledgement{By: r.Principal, Time: r.Time, Reason: r.Reason}
+	switch {
+	case r.Event != audit.Acked || e != nil && e.related.Acknowledged != nil:
+	case e != nil:
+		e.related.Acknowledged = &seen
+		p.weigh(e)
+	case len(p.early) < maxEarly:
+		p.early[k] = seen
+	}
+}
+
+// takeEarly takes the acknowledgement of a transfer that has ended by a record. One from before that end is of an earlier
+// failure, such as a refusal of the request.
+func (p *Picture) takeEarly(e *entry, end *audit.Record) {
+	k := key{e.ID, e.Source}
+	seen, is := p.early[k]
+	if !is || !over(&e.Progress) {
+		return
+	}
+	delete(p.early, k)
+	if e.related.Acknowledged == nil && !seen.Time.Before(end.Time) {
+		e.related.Acknowledged = &seen
+	}
+}
