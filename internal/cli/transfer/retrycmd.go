@@ -96,7 +96,7 @@ func leftOut(out io.Writer, end *client.Listing, since time.Time) {
 		fmt.Fprintf(out, "ferry: left out %s beyond --limit, the oldest; --limit takes more\n", output.Plural(int64(end.Left), "transfer"))
 	}
 	if end.Complete.After(since) {
-		fmt.Fprintf(out, "ferry: left out transfers that ended before %s and that coordination has forgotten; `ferry audit ls` has them\n", output.Stamp(end.Complete))
+		fmt.Fprintf(out, "ferry: transfers that ended before %s may be missing, as coordination has forgotten some; `ferry audit ls` has all\n", output.Stamp(end.Complete))
 	}
 }
 

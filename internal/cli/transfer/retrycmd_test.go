@@ -55,7 +55,7 @@ func TestLeftOut(t *testing.T) {
 		{client.Listing{}, nil},
 		{client.Listing{Complete: since.Add(-time.Hour)}, nil},
 		{client.Listing{Left: 3}, []string{"left out 3 transfers beyond --limit"}},
-		{client.Listing{Left: 1, Complete: since.Add(time.Hour)}, []string{"left out 1 transfer beyond --limit", "left out transfers that ended before " + output.Stamp(since.Add(time.Hour))}},
+		{client.Listing{Left: 1, Complete: since.Add(time.Hour)}, []string{"left out 1 transfer beyond --limit", "transfers that ended before " + output.Stamp(since.Add(time.Hour))}},
 	} {
 		var out strings.Builder
 		leftOut(&out, &c.end, since)
