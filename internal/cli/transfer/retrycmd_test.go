@@ -70,6 +70,38 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// Of a selection, a failure that was repeated or acknowledged meanwhile is left out with a notice, and is no error.
+func TestAcknowledgeIfOpen(t *testing.T) {
+	refused := transfer.Errorf(transfer.KindDenied, "eve does not have the authority operate")
+	faster := transfer.Errorf(transfer.KindConflict, "it was acknowledged by carol already")
+	repeated, seen := &transfer.Progress{}, &transfer.Progress{}
+	repeated.Retried = true
+	seen.Acknowledged = &transfer.Acknowledgement{By: "carol"}
+	for name, c := range map[string]struct {
+		p      *transfer.Progress
+		answer error
+		asks   int
+		want   error
+		says   string
+	}{
+		"open":                    {&transfer.Progress{}, nil, 1, nil, ""},
+		"refused":                 {&transfer.Progress{}, refused, 1, refused, ""},
+		"acknowledged since then": {&transfer.Progress{}, faster, 1, errClosed, "by carol"},
+		"acknowledged before":     {seen, nil, 0, errClosed, "by carol"},
+		"repeated":                {repeated, nil, 0, errClosed, "already retried"},
+	} {
+		var out strings.Builder
+		asks := 0
+		err := ifOpen(&out, c.p, func() error {
+			asks++
+			return c.answer
+		})
+		if err != c.want || asks != c.asks || (c.says == "") != (out.Len() == 0) || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: %v after %d questions, and it says %q", name, err, asks, out.String())
+		}
+	}
+}
+
 // A transfer that has not ended is shown with its part of all bytes.
 func TestBytesText(t *testing.T) {
 	p := &transfer.Progress{State: transfer.Running, Found: transfer.Found{BytesTotal: 4 << 10, Walked: true}, Traffic: transfer.Traffic{BytesSent: 1 << 10}}
