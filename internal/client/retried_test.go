@@ -16,7 +16,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A hasty clock adds an hour at each look, so that the client waits for nothing twice.
+// A hasty clock adds an hour at each look, so that each wait of the client is over at once.
 type hasty struct {
 	clock.Clock
 	looks *time.Duration
@@ -116,8 +116,8 @@ func twoFailed(l *logbook) (first, again *transfer.Progress) {
 	return first, again
 }
 
-// A repetition of the failed items waits for the records of a repetition before it, and does not send what that one has
-// brought. Where they do not come, or where the user may not see them, nothing is sent.
+// A repetition of the failed items waits for the records of a repetition before it, and does not send the items that that
+// one has brought. Where they do not come, or where the user may not see them, nothing is sent.
 func TestRetryWaitsForItemsOfARetry(t *testing.T) {
 	l := newLogbook()
 	first, again := twoFailed(l)
@@ -156,7 +156,7 @@ func TestSkippedItemsHaveNotArrived(t *testing.T) {
 
 // A job is repeated without the items that repetitions of its transfers have brought, and without transfers of which
 // nothing is left.
-func TestRetryOfAJobWithoutWhatHasArrived(t *testing.T) {
+func TestRetryOfAJobLeavesOutArrivedItems(t *testing.T) {
 	l := newLogbook()
 	some, _ := twoFailed(l)
 	all, rest := twoFailed(l)
