@@ -154,8 +154,8 @@ func TestSkippedItemsHaveNotArrived(t *testing.T) {
 	}
 }
 
-// A job is repeated without the items that repetitions of its transfers have brought, and without transfers of which
-// nothing is left.
+// A job is repeated without the items that repetitions of its transfers have brought, and without transfers that have none
+// left.
 func TestRetryOfAJobLeavesOutArrivedItems(t *testing.T) {
 	l := newLogbook()
 	some, _ := twoFailed(l)
@@ -180,6 +180,6 @@ func TestRetryOfAJobLeavesOutArrivedItems(t *testing.T) {
 	}
 	s.Of = s.Of[:2]
 	if p, err := client.RetryJob(t.Context(), c, s, ""); transfer.KindOf(err) != transfer.KindUsage {
-		t.Errorf("of a job of which nothing is left it sends %+v: %v", p, err)
+		t.Errorf("of a job with nothing left it sends %+v: %v", p, err)
 	}
 }
