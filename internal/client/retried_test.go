@@ -51,7 +51,10 @@ func (l *logbook) answer(ask *wire.Ask) *wire.Answer {
 			}
 			for _, r := range l.records[p.ID] {
 				if ask.Event == "" || ask.Event == string(r.Event) {
-					raw, _ := audit.Encode(&r)
+					raw, err := audit.Encode(&r)
+					if err != nil {
+						a.Error = transfer.AsError(err)
+					}
 					a.Records = append(a.Records, json.RawMessage(raw))
 				}
 			}
@@ -60,7 +63,7 @@ func (l *logbook) answer(ask *wire.Ask) *wire.Answer {
 	return a
 }
 
-// client returns a client of a network whose coordination has the log.
+// client returns a client of a network, and answers there as its coordination.
 func (l *logbook) client(t *testing.T, c clock.Clock) *client.Client {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
@@ -83,7 +86,7 @@ func (l *logbook) client(t *testing.T, c clock.Clock) *client.Client {
 func (l *logbook) add(of transfer.ID, state transfer.State, items ...transfer.Outcome) *transfer.Progress {
 	p := &transfer.Progress{ID: transfer.NewID(time.Now()), State: state, Code: state.Code(), Source: "ALPHA", Destination: "BETA"}
 	p.RetryOf = of
-	r := audit.Record{Transfer: p.ID, Time: time.Now().UTC(), Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA"}
+	r := audit.Record{Incarnation: audit.FormatIncarnation(1), N: 1, Transfer: p.ID, Time: time.Now().UTC(), Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA"}
 	submitted, decided := r, r
 	submitted.Event = audit.Submitted
 	submitted.Request = audit.FactsOf(&transfer.Request{Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("/in"), Dest: transfer.File("/out/")})
