@@ -75,7 +75,8 @@ States of a transfer:
   parked        set aside for a person: ` + "`ferry transfer resume`" + ` or ` + "`cancel`" + ` decides
   cancelling    the agents remove the files that have not arrived
   cancelled     ended by ` + "`ferry transfer cancel`" + `; files that had arrived stay
-  withdrawn     given up by its sender before any agent took it; it never runs
+  withdrawn     given up before any agent took it, by its sender or with its dead letter,
+                or a retry while another one runs; it never runs
   successful    every file has arrived
   partial       some files have arrived
   failed        no file has arrived, or the time of the wait was over

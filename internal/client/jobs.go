@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -72,8 +73,8 @@ func PutJob(ctx context.Context, at AtAgent, p *job.Put, slow func()) error {
 	return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s; it is cancelled", at.Agent, id, limit)
 }
 
-// RetryJob makes the job that repeats the failed transfers of another one. ifExists replaces the treatment of existing
-// files; "" leaves it.
+// RetryJob makes the job that repeats the failed transfers of another one, without the transfers and items that later
+// retries have brought. ifExists replaces the treatment of existing files; "" leaves it.
 func RetryJob(ctx context.Context, c *Client, s *job.Shown, ifExists string) (*job.Put, error) {
 	switch {
 	case s.Ended.IsZero():
@@ -87,9 +88,13 @@ func RetryJob(ctx context.Context, c *Client, s *job.Shown, ifExists string) (*j
 	now := time.Now()
 	p := &job.Put{Request: *s.Request, RetryOf: s.ID}
 	p.Request.ID, p.Request.Submitted, p.Request.Originator = transfer.NewID(now), now.UTC(), c.Who
+	p.Request.IfExists = cmp.Or(ifExists, p.Request.IfExists)
 	p.Request.Disposition, p.Request.Archive, p.Request.AllSources = transfer.DispositionLeave, "", false
 	if f := &p.Request.Filter; f.Bounds() && f.AsOf.IsZero() {
 		f.AsOf = s.Request.Submitted // the same files, however old they are by now
+	}
+	if err := p.Request.Check(); ifExists != "" && err != nil {
+		return nil, err
 	}
 	for n := range s.Of {
 		child := &s.Of[n]
@@ -100,6 +105,9 @@ func RetryJob(ctx context.Context, c *Client, s *job.Shown, ifExists string) (*j
 		if !child.Started.IsZero() { // otherwise the audit log has no more than the job
 			some := child.FilesFailed > 0 && (child.Code == transfer.CodePartial || child.Code == transfer.CodeNothing)
 			again, err := retryChild(ctx, c, child.Transfer, some, ifExists)
+			if errors.Is(err, errArrived) {
+				continue
+			}
 			if err != nil {
 				return nil, fmt.Errorf("destination %s:%s: %w", child.Destination, transfer.Path(location.Format(child.Dest)), err)
 			}
@@ -107,18 +115,26 @@ func RetryJob(ctx context.Context, c *Client, s *job.Shown, ifExists string) (*j
 		}
 		p.To = append(p.To, to)
 	}
+	if len(p.To) == 0 {
+		return nil, transfer.Errorf(transfer.KindUsage, "everything of job %s that had failed has arrived with later retries of its transfers", s.ID).
+			WithHint("`ferry transfer show` of a transfer names its retry")
+	}
 	p.Request.Destination, p.Request.Dest = p.To[0].Agent, p.To[0].Dest
-	p.Request.IfExists = cmp.Or(ifExists, p.Request.IfExists)
 	return p, p.Check()
 }
 
 // retryChild returns the request that repeats a transfer of a job. It reads the audit log, and waits because the newest
-// records may not have arrived there yet.
+// records may not have arrived there yet. The error is errArrived if other repetitions have brought all of it.
 func retryChild(ctx context.Context, c *Client, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
 	for end := time.Now().Add(c.Timeout); ; {
 		var p *transfer.Progress
-		if p, err = c.Transfer(ctx, id.String()); err == nil {
-			q, err = retry(ctx, c, p, failed, ifExists, nil, 0)
+		if p, err = c.Transfer(ctx, id.String()); err == nil && !failed && p.Retried {
+			if last, err := c.Transfer(ctx, p.RetriedAs.String()); err == nil && last.State == transfer.Successful {
+				return nil, errArrived
+			}
+		}
+		if err == nil {
+			q, err = c.RetryOf(ctx, p, failed, ifExists)
 		}
 		if transfer.KindOf(err) != transfer.KindNotFound || time.Now().After(end) {
 			return q, err

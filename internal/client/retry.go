@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,19 +27,6 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 
 // RetryOf is Retry for a transfer that was found.
 func (c *Client) RetryOf(ctx context.Context, p *transfer.Progress, failed bool, ifExists string) (*transfer.Request, error) {
-	var brought map[item]transfer.ItemType
-	var files int64
-	if p.State.Final() && !p.RetriedAs.IsZero() {
-		var err error
-		if brought, files, err = broughtBy(ctx, c, p); err != nil {
-			return nil, err
-		}
-	}
-	return retry(ctx, c, p, failed, ifExists, brought, files)
-}
-
-// retry is RetryOf without the items that other repetitions have brought, and the number of their files.
-func retry(ctx context.Context, c *Client, p *transfer.Progress, failed bool, ifExists string, brought map[item]transfer.ItemType, files int64) (*transfer.Request, error) {
 	if !p.State.Final() {
 		return nil, transfer.Errorf(transfer.KindUsage, "transfer %s is %s; a transfer is retried once it is over", p.ID, p.State).
 			WithHint("`ferry transfer watch` follows it, `ferry transfer cancel` ends it")
@@ -57,7 +45,11 @@ func retry(ctx context.Context, c *Client, p *transfer.Progress, failed bool, if
 	}
 
 	if !failed {
-		return req, doubles(p, files, req, ifExists != "")
+		by, err := repetitionsOf(ctx, c, p)
+		if err != nil {
+			return nil, err
+		}
+		return req, doubles(p, by, req, ifExists != "")
 	}
 
 	switch {
@@ -68,9 +60,12 @@ func retry(ctx context.Context, c *Client, p *transfer.Progress, failed bool, if
 			WithHint("repeat all of it with --if-exists skip, which leaves files that have arrived")
 	}
 
-	// The agent's latest records may still be on their way to the log.
+	// The agent's latest records may still be on their way to the log: those of this transfer, and those of its repetitions.
 	for end := c.Clock.Now().Add(c.asker().timeout); ; {
-		req.Retry.Only, err = c.failures(ctx, p, brought)
+		var brought map[item]transfer.ItemType
+		if brought, err = broughtBy(ctx, c, p); err == nil {
+			req.Retry.Only, err = c.failures(ctx, p, brought)
+		}
 		if transfer.KindOf(err) != transfer.KindNotFound || c.Clock.Now().After(end) {
 			return req, err
 		}
@@ -81,8 +76,12 @@ func retry(ctx context.Context, c *Client, p *transfer.Progress, failed bool, if
 }
 
 // doubles refuses to repeat a whole transfer if files that have arrived would then be there twice. It does not refuse
-// if the user has said how to treat existing files. brought is the number of files that other repetitions have brought.
-func doubles(p *transfer.Progress, brought int64, req *transfer.Request, said bool) error {
+// if the user has said how to treat existing files. by are the other repetitions.
+func doubles(p *transfer.Progress, by []*transfer.Progress, req *transfer.Request, said bool) error {
+	var brought int64
+	for _, r := range by {
+		brought += r.Files
+	}
 	queue := req.Dest.Place == transfer.Queues || slices.ContainsFunc(req.Items, func(it transfer.RequestItem) bool { return it.Dest.Place == transfer.Queues })
 	if p.State == transfer.Successful || p.Files+brought == 0 || !queue && (said || !req.Appends()) {
 		return nil
@@ -159,34 +158,53 @@ type item struct {
 	to     uint64
 }
 
-// broughtBy returns the items that arrived with the repetitions of a transfer, and the number of their files. Those of
-// repetitions that this user may not see are missing.
-func broughtBy(ctx context.Context, c *Client, p *transfer.Progress) (map[item]transfer.ItemType, int64, error) {
-	var by []transfer.ID
-	var files int64
-	if _, err := EachTransfer(ctx, c, &wire.Filter{RetryOf: p.ID, From: p.Source}, mostRetries, func(r *transfer.Progress) error {
+// repetitionsOf returns the repetitions of a transfer that have brought anything, and that this user may see.
+func repetitionsOf(ctx context.Context, c *Client, p *transfer.Progress) (by []*transfer.Progress, err error) {
+	if p.RetriedAs.IsZero() {
+		return nil, nil
+	}
+	_, err = EachTransfer(ctx, c, &wire.Filter{RetryOf: p.ID, From: p.Source}, mostRetries, func(r *transfer.Progress) error {
 		if r.RetryOf == p.ID && r.Files+r.Dirs > 0 {
-			by = append(by, r.ID)
-			files += r.Files
+			one := *r
+			by = append(by, &one)
 		}
 		return nil
-	}); err != nil {
-		return nil, 0, err
+	})
+	return by, err
+}
+
+// broughtBy returns the items that arrived with the repetitions of a transfer. Those of repetitions that this user may not
+// see are missing. The error is of KindNotFound if the audit log does not have all items of a repetition that has ended.
+func broughtBy(ctx context.Context, c *Client, p *transfer.Progress) (map[item]transfer.ItemType, error) {
+	by, err := repetitionsOf(ctx, c, p)
+	if err != nil {
+		return nil, err
 	}
 	all := map[item]transfer.ItemType{}
-	for _, id := range by {
-		if err := c.recordsOf(ctx, id, wire.Ask{Filter: &wire.Filter{Name: "*", Role: audit.RoleSource}}, func(r *audit.Record) bool {
+	for _, one := range by {
+		files := int64(0)
+		if err := c.recordsOf(ctx, one.ID, wire.Ask{Filter: &wire.Filter{Name: "*", Role: audit.RoleSource}}, func(r *audit.Record) bool {
 			for n := range r.Items {
-				if o := &r.Items[n]; r.Event == audit.Items && r.Agent == p.Source && !o.Failed() {
+				if o := &r.Items[n]; r.Event == audit.Items && r.Agent == p.Source && o.OK() {
 					all[item{o.Reads(), o.To}] = o.Type
+					if o.Type == transfer.ItemFile {
+						files++
+					}
 				}
 			}
 			return len(all) < mostBrought
 		}); err != nil {
-			return nil, 0, err
+			return nil, err
+		}
+		switch {
+		case len(all) >= mostBrought:
+			return all, nil
+		case one.State.Final() && files < one.Files:
+			return nil, transfer.Errorf(transfer.KindNotFound, "the audit log names %d of the %d files that arrived with %s, a retry of transfer %s", files, one.Files, one.ID, p.ID).
+				WithHint("the others have not come, and would be sent again; try again later")
 		}
 	}
-	return all, files, nil
+	return all, nil
 }
 
 // arrived reports whether other repetitions have brought a failed item. A source that was missing may be a directory by
@@ -237,12 +255,20 @@ func (c *Client) failures(ctx context.Context, p *transfer.Progress, brought map
 	case int64(len(all)+there) < p.FilesFailed:
 		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log names %d of the %d items of transfer %s that failed", len(all)+there, p.FilesFailed, p.ID).
 			WithHint("the others have not come; try again later, or do all of it once more with --if-exists skip")
+	case int64(there) < p.RetriedFiles:
+		return nil, transfer.Errorf(transfer.KindNotFound, "%d failed files of transfer %s have arrived with retries, and you may see the names of %d", p.RetriedFiles, p.ID, there).
+			WithHint("the others would be sent again; try again later, or ask the user of the retry " + p.RetriedAs.String())
 	case len(all) == 0 && there > 0:
-		return nil, transfer.Errorf(transfer.KindUsage, "all failed items of transfer %s have arrived: it was already retried as %s", p.ID, p.RetriedAs).
+		e := transfer.Errorf(transfer.KindUsage, "all failed items of transfer %s have arrived: it was already retried as %s", p.ID, p.RetriedAs).
 			WithHint("without --failed all of it is sent again")
+		e.Err = errArrived
+		return nil, e
 	}
 	return all, nil
 }
+
+// errArrived says that other repetitions have brought all of a transfer.
+var errArrived = errors.New("all has arrived")
 
 func items(n int) string {
 	if n == 1 {

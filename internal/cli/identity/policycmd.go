@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +18,8 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/client/view"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/location"
+	"ferry/internal/place/queue"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -183,16 +186,14 @@ func questions(network string, args []string, rootsOf func(transfer.AgentName) (
 		if err != nil {
 			return "", err
 		}
-		switch {
-		case right.OfPaths() && p == "":
+		if right.OfPaths() && p == "" {
 			return "", transfer.Errorf(transfer.KindUsage, "%s is about a path, and %q has none", right, at).WithHint("give AGENT:PATH")
-		case right.OfPaths() && !path.IsAbs(p) && !strings.Contains(p, ":/"):
-			if p, err = beneathRoot(agent, p, rootsOf); err != nil {
-				return "", err
-			}
 		}
 		if p != "" {
-			p = path.Clean(p)
+			p, err = ruledPath(right, p, func(p string) (string, error) { return beneathRoot(agent, p, rootsOf) })
+		}
+		if err != nil {
+			return "", err
 		}
 		all = append(all, enrol.Question{Principal: who.Token(), Right: right, Agent: agent, Path: transfer.Path(p)})
 		return agent, nil
@@ -221,6 +222,39 @@ func questions(network string, args []string, rootsOf func(transfer.AgentName) (
 	return all, err
 }
 
+// ruledPath returns the path of rules for a location in the form that ferry send takes: of a queue, /queue:NAME. beneath
+// returns a relative path beneath a root.
+func ruledPath(right transfer.Authority, text string, beneath func(string) (string, error)) (string, error) {
+	read := location.Dest
+	if right == transfer.AuthSource || right == transfer.AuthDeleteSource {
+		read = location.Source
+	}
+	l, err := read(text)
+	if err != nil {
+		return "", err
+	}
+	p := string(l.Literal())
+	switch {
+	case l.Place == transfer.Queues:
+		a, err := queue.Of(l)
+		return ruledQueues + string(a.Queue), err
+	case l.Place == transfer.Datasets:
+		return "", transfer.Errorf(transfer.KindUsage, "rules have the path of a data set beneath the agent's record root, and not its name %s", l).
+			WithHint("give that path")
+	case right.OfPaths() && !path.IsAbs(p) && !drive.MatchString(p):
+		if p, err = beneath(p); err != nil {
+			return "", err
+		}
+	}
+	return path.Clean(p), nil
+}
+
+// ruledQueues begins the paths of queues in rules.
+const ruledQueues = "/" + queue.Prefix
+
+// drive matches the beginning of an absolute path of Windows.
+var drive = regexp.MustCompile(`^[A-Za-z]:/`)
+
 // beneathRoot returns a relative path beneath the first root of an agent.
 func beneathRoot(agent transfer.AgentName, p string, rootsOf func(transfer.AgentName) ([]string, error)) (string, error) {
 	roots, err := rootsOf(agent)
@@ -228,7 +262,7 @@ func beneathRoot(agent transfer.AgentName, p string, rootsOf func(transfer.Agent
 		err = transfer.Errorf(transfer.KindNotFound, "coordination does not tell the roots of agent %s", agent)
 	}
 	if err != nil {
-		return "", transfer.Errorf(transfer.KindUsage, "the relative path %s is beneath a root that is not known: %w", transfer.Path(p), err).
+		return "", transfer.Errorf(transfer.KindOf(err), "the relative path %s is beneath a root that is not known: %w", transfer.Path(p), err).
 			WithHint("give the absolute path: " + string(agent) + ":/PATH")
 	}
 	return path.Join(disk.ParseRoot(roots[0]).Dir, p), nil
@@ -277,7 +311,8 @@ func notices(ctx context.Context, a enrol.Client, net *client.Client, all []enro
 				decisions[n] = enrol.Decision{Error: may.Error}
 			}
 		}
-		if word := outside(string(q.Path), q.Right, roots); q.Path != "" && word != "" {
+		ruled := q.Path != "" && !strings.HasPrefix(string(q.Path), ruledQueues) // roots do not apply to queues
+		if word := outside(string(q.Path), q.Right, roots); ruled && word != "" {
 			add("%s lies beneath %s of agent %s: %s", q.Path, word, q.Agent, strings.Join(roots, " "))
 		}
 	}

@@ -252,9 +252,10 @@ func NewLogin() *cobra.Command {
 directory of this user (ferry config paths shows it), and is his for every queue
 manager of that network.
 
-An identity that the user has in that network stays where the token is for another name, or
-gives the name another role; the token is then not used up. --force replaces the identity: it
-is put aside as DIRECTORY.old. --identity keeps a second one in a directory of its own, which
+A valid identity that the user has in that network stays where the token is for another name,
+or gives the name another role; the token is then not used up. --force replaces it, as a login
+does with an identity that has expired or cannot be read: it is put aside as DIRECTORY.old.
+--identity keeps a second one in a directory of its own, which
 other commands take by --identity, too.`,
 		Example: "  ferry login --join ann.token\n  ferry login --join bob.token --identity ~/ferry-bob",
 		Args:    usage.NoArgs,

@@ -160,8 +160,9 @@ func newJobRetry() *cobra.Command {
 	q, f := &session.KeptQuery{}, &request.Flags{}
 	c := &cobra.Command{Use: "retry ID", Short: "Repeat the failed part of a job that is over, as a new job; the result code is the new job's",
 		Long: `Makes a new job of one that is over, with the destinations that were not successful.
-Where items of a transfer failed only those are sent again; a transfer that was
-cancelled, refused or given up is done again as a whole. --if-exists decides about files
+Where items of a transfer failed only those are sent again, without those that
+another retry has brought. A transfer that was cancelled, refused or given up is
+done again as a whole, unless a retry of it was successful. --if-exists decides about files
 that have arrived already. A retry leaves the sources.`,
 		Args: usage.OneID("job"),
 		RunE: withJob(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {

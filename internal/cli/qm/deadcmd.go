@@ -106,9 +106,10 @@ func showDead(w io.Writer, d *wire.DeadLetter) {
 
 func newDeadResend() *cobra.Command {
 	return eachDead("resend LETTER...", "Put the messages of dead letters into their queues again",
-		`Put the messages of dead letters into the queues of their agents again. A request that an agent has
-taken, that was cancelled, or that is too old for its agent is not sent again. Coordination must
-answer for that.`,
+		`Put the messages of dead letters into the queues of their agents again. A message that is too old
+for its agent, one beside the letter of its cancel, or one for an unknown agent is not sent again.
+The agent decides whether a request has run or was withdrawn. It asks coordination where its ledger
+does not have the request. A request that has run becomes a dead letter again.`,
 		func(cmd *cobra.Command, q *session.Query, net *client.Client, id string) error {
 			d, err := client.ResendDeadLetter(cmd.Context(), net, id)
 			if err == nil {

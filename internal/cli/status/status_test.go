@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -56,6 +57,32 @@ func TestPlace(t *testing.T) {
 		if need != c.need {
 			t.Errorf("%s, %v: it needs a person: %v", c.p.State, c.p.Reason, need)
 		}
+	}
+}
+
+// A transfer needs its source until it has ended, and its destination while it waits. A request that its source has not
+// taken needs the source alone.
+func TestAgentsThatAreAwaited(t *testing.T) {
+	for state, want := range map[transfer.State]map[transfer.AgentName]int{
+		transfer.Queued:     {"ALPHA": 1},
+		transfer.Accepted:   {"ALPHA": 1, "BETA": 1},
+		transfer.Waiting:    {"ALPHA": 1, "BETA": 1},
+		transfer.Running:    {"ALPHA": 1},
+		transfer.Cancelling: {"ALPHA": 1},
+		transfer.Parked:     nil,
+		transfer.Failed:     nil,
+		transfer.Successful: nil,
+	} {
+		waiting := &section{}
+		place(&transfer.Progress{State: state, Source: "ALPHA", Destination: "BETA"}, &section{}, &section{}, waiting, &section{})
+		if !maps.Equal(waiting.awaited, want) {
+			t.Errorf("%s: it waits for %v, want %v", state, waiting.awaited, want)
+		}
+	}
+	waiting := &section{}
+	place(&transfer.Progress{State: transfer.Waiting, Source: "ALPHA", Destination: "ALPHA"}, &section{}, &section{}, waiting, &section{})
+	if waiting.awaited["ALPHA"] != 1 {
+		t.Errorf("one transfer of an agent to itself counts as %d", waiting.awaited["ALPHA"])
 	}
 }
 

@@ -40,7 +40,7 @@ type section struct {
 	more    int                        // lines that are left out
 	list    string                     // the command that lists them
 	trouble bool                       // it needs a person
-	awaited map[transfer.AgentName]int // of the waiting transfers: their number for each agent that they need
+	awaited map[transfer.AgentName]int // of transfers that have not ended: their number for each agent that they need
 }
 
 func (s *section) add(object any, cells ...string) {
@@ -173,16 +173,20 @@ func place(p *transfer.Progress, failed, parked, waiting, running *section) {
 			reason = output.Or(reason, fmt.Sprintf("agent %s has not taken it yet", needs))
 		}
 		waiting.await(needs)
+		if needs != p.Source { // the source has it: the destination alone does not end it
+			waiting.await(p.Source)
+		}
 		waiting.add(line, id, from, to, bytes, output.Stamp(submitted), p.Job, output.Or(reason, "it waits for its turn"))
 	default:
 		if !p.State.Final() {
+			waiting.await(p.Source)
 			running.add(line, id, string(p.State), from, to, fmt.Sprint(p.Files), bytes, p.Job)
 		}
 	}
 }
 
-// agentsOf returns the section of the agents that are away or degraded. awaited is the number of transfers that wait for
-// each agent: one that was stopped needs a person if there are any.
+// agentsOf returns the section of the agents that are away or degraded. awaited is the number of transfers that need each
+// agent: one that was stopped needs a person if there are any.
 func agentsOf(ctx context.Context, net *client.Client, awaited map[transfer.AgentName]int) (*section, error) {
 	s := &section{heading: "agents away or degraded", columns: []string{"AGENT", "STATE", "HEARD", "HOST", "REASON"}, list: "ferry agent ls"}
 	err := net.Agents(ctx, func(a *wire.AgentStatus) error {

@@ -90,13 +90,19 @@ func (s *choice) failures(ctx context.Context, cmd *cobra.Command, net *client.C
 	return err
 }
 
+// ofAnother reports whether a selection leaves out a transfer because it is another user's. A selection with --user, and one
+// in a network without identities, takes those of all.
+func ofAnother(net *client.Client, filter *wire.Filter, p *transfer.Progress) bool {
+	return filter.User == "" && net.Conn.Identity() != nil && p.Principal != net.Conn.Self()
+}
+
 // leftOut says which transfers a selection lacks.
 func leftOut(out io.Writer, end *client.Listing, since time.Time) {
 	if end.Left > 0 {
 		fmt.Fprintf(out, "ferry: left out %s beyond --limit, the oldest; --limit takes more\n", output.Plural(int64(end.Left), "transfer"))
 	}
 	if end.Complete.After(since) {
-		fmt.Fprintf(out, "ferry: left out transfers that ended before %s and that coordination has forgotten; `ferry audit ls` has them\n", output.Stamp(end.Complete))
+		fmt.Fprintf(out, "ferry: transfers that ended before %s may be missing, as coordination has forgotten some; `ferry audit ls` has all\n", output.Stamp(end.Complete))
 	}
 }
 
@@ -145,7 +151,7 @@ A new transfer has your name and your rights, also where the old one was another
 				case p.Code == transfer.KindDenied.Code():
 					denied++
 					return
-				case filter.User == "" && net.Conn.Identity() != nil && p.Principal != net.Conn.Self():
+				case ofAnother(net, filter, p):
 					others++
 					return
 				}

@@ -55,7 +55,7 @@ func TestLeftOut(t *testing.T) {
 		{client.Listing{}, nil},
 		{client.Listing{Complete: since.Add(-time.Hour)}, nil},
 		{client.Listing{Left: 3}, []string{"left out 3 transfers beyond --limit"}},
-		{client.Listing{Left: 1, Complete: since.Add(time.Hour)}, []string{"left out 1 transfer beyond --limit", "left out transfers that ended before " + output.Stamp(since.Add(time.Hour))}},
+		{client.Listing{Left: 1, Complete: since.Add(time.Hour)}, []string{"left out 1 transfer beyond --limit", "transfers that ended before " + output.Stamp(since.Add(time.Hour))}},
 	} {
 		var out strings.Builder
 		leftOut(&out, &c.end, since)
@@ -66,6 +66,38 @@ func TestLeftOut(t *testing.T) {
 			if !strings.Contains(out.String(), text) {
 				t.Errorf("%+v: it says %q, without %q", c.end, out.String(), text)
 			}
+		}
+	}
+}
+
+// Of a selection, a failure that was repeated or acknowledged meanwhile is left out with a notice, and is no error.
+func TestAcknowledgeIfOpen(t *testing.T) {
+	refused := transfer.Errorf(transfer.KindDenied, "eve does not have the authority operate")
+	faster := transfer.Errorf(transfer.KindConflict, "it was acknowledged by carol already")
+	repeated, seen := &transfer.Progress{}, &transfer.Progress{}
+	repeated.Retried = true
+	seen.Acknowledged = &transfer.Acknowledgement{By: "carol"}
+	for name, c := range map[string]struct {
+		p      *transfer.Progress
+		answer error
+		asks   int
+		want   error
+		says   string
+	}{
+		"open":                    {&transfer.Progress{}, nil, 1, nil, ""},
+		"refused":                 {&transfer.Progress{}, refused, 1, refused, ""},
+		"acknowledged since then": {&transfer.Progress{}, faster, 1, errClosed, "by carol"},
+		"acknowledged before":     {seen, nil, 0, errClosed, "by carol"},
+		"repeated":                {repeated, nil, 0, errClosed, "already retried"},
+	} {
+		var out strings.Builder
+		asks := 0
+		err := ifOpen(&out, c.p, func() error {
+			asks++
+			return c.answer
+		})
+		if err != c.want || asks != c.asks || (c.says == "") != (out.Len() == 0) || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: %v after %d questions, and it says %q", name, err, asks, out.String())
 		}
 	}
 }

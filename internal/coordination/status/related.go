@@ -66,7 +66,7 @@ func bring(p *Picture, e *entry, r *audit.Record) {
 		failed := func(f transfer.Outcome) bool { // a source that was missing may be a directory by now, with more in it
 			return at == broughtItem{f.Reads(), f.To} && (f.Type != transfer.ItemBad || o.Type != transfer.ItemDir)
 		}
-		if !o.Failed() && slices.ContainsFunc(of.Failures, failed) && !slices.Contains(e.brought, at) {
+		if o.OK() && slices.ContainsFunc(of.Failures, failed) && !slices.Contains(e.brought, at) {
 			e.brought = append(e.brought, at)
 		}
 	}

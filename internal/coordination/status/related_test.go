@@ -115,6 +115,7 @@ func TestCancelledRetryHasBroughtSome(t *testing.T) {
 	p := status.New(clock.System)
 	id := func(n byte) transfer.ID { return transfer.ID{5: n, 6: 0x70, 8: 0x80, 15: n} }
 	bad := transfer.Errorf(transfer.KindExists, "it exists already")
+	skipped := transfer.Errorf(transfer.KindSkipped, "it exists already, and is left")
 	send := func(n, of byte, end audit.Event, state transfer.State, items ...transfer.Outcome) {
 		r := audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(n), Time: time.Now(), Principal: "ann"}
 		first, of1, last := r, r, r
@@ -150,8 +151,8 @@ func TestCancelledRetryHasBroughtSome(t *testing.T) {
 	check("at first", transfer.ID{}, false, 0)
 	send(2, 1, audit.Cancelled, transfer.Cancelled, file("/a", 0, nil), file("/b", 1, nil), file("/c", 0, bad))
 	check("after one that has brought /b to its first target", id(2), false, 1)
-	send(3, 1, audit.Cancelled, transfer.Cancelled, file("/b", 1, nil), file("/c", 0, nil))
-	check("after one that has brought /c", id(3), false, 2)
+	send(3, 1, audit.Cancelled, transfer.Cancelled, file("/b", 1, nil), file("/b", 2, skipped), file("/c", 0, nil))
+	check("after one that has brought /c, and has left the second target of /b as it was", id(3), false, 2)
 	send(4, 1, audit.Cancelled, transfer.Cancelled, file("/b", 2, nil))
 	check("after all were brought", id(4), true, 3)
 }
