@@ -48,6 +48,13 @@ func TestForeignDirectoriesStay(t *testing.T) {
 			}
 		}
 	}
+	path := filepath.Join(t.TempDir(), "letter")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Login(t.Context(), none, path, false); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("a login in the place of a file: %v", err)
+	}
 	for file, want := range map[string]bool{"key.pem": false, "user.seed": true, fileToken: true} {
 		path := t.TempDir()
 		if err := os.WriteFile(filepath.Join(path, file), nil, 0o600); err != nil {

@@ -66,10 +66,12 @@ func holds(i *identity.Identity, path string, role identity.Role, name string) e
 // that is for another user than the valid identity at path, or that would change the user's role. Such a token stays good.
 func Login(ctx context.Context, t enrol.Token, path string, force bool) (*identity.Identity, error) {
 	was, err := Stored(path)
-	switch all, _ := os.ReadDir(path); {
-	case err != nil && len(all) > 0 && !hasIdentity(all): // it would be put aside
-		return nil, transfer.Errorf(transfer.KindUsage, "the directory %s has other files than those of an identity", path).
-			WithHint("give a directory that does not exist")
+	if err != nil {
+		if err := checkOurs(path); err != nil {
+			return nil, err
+		}
+	}
+	switch {
 	case force:
 		return joinIn(ctx, t, path, identity.Name{Role: identity.User}, false)
 	case err != nil || !time.Now().Before(was.Until()):
