@@ -40,7 +40,7 @@ func TestForeignDirectoriesStay(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := JoinIn(t.Context(), none, path, identity.Name{Role: identity.User})
-			if got := transfer.KindOf(err) == transfer.KindUsage; got != c.stays {
+			if got := transfer.KindOf(err) == transfer.KindConflict; got != c.stays {
 				t.Errorf("%s with %s: %v", ending, c.file, err)
 			}
 			if _, err := os.Stat(file); c.stays && err != nil {
@@ -52,7 +52,7 @@ func TestForeignDirectoriesStay(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Login(t.Context(), none, path, false); transfer.KindOf(err) != transfer.KindUsage {
+	if _, err := Login(t.Context(), none, path, false); transfer.KindOf(err) != transfer.KindConflict {
 		t.Errorf("a login in the place of a file: %v", err)
 	}
 	for file, want := range map[string]bool{"key.pem": false, "user.seed": true, fileToken: true} {
@@ -61,7 +61,7 @@ func TestForeignDirectoriesStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Login(t.Context(), none, path, false)
-		if got := transfer.KindOf(err) != transfer.KindUsage; got != want {
+		if got := transfer.KindOf(err) != transfer.KindConflict; got != want {
 			t.Errorf("a login into a directory with %s: %v", file, err)
 		}
 	}

@@ -106,10 +106,10 @@ func checkOurs(path string) error {
 	case errors.Is(err, fs.ErrNotExist), err == nil && (begun || hasIdentity(all)):
 		return nil
 	case err != nil:
-		return transfer.Errorf(transfer.KindUsage, "%s would be replaced, and is no directory that can be read: %w", path, err).
+		return transfer.Errorf(transfer.KindConflict, "%s would be replaced, and is no directory that can be read: %w", path, err).
 			WithHint("move it away, or give another directory")
 	}
-	return transfer.Errorf(transfer.KindUsage, "the directory %s would be replaced, and has other files than those of an identity", path).
+	return transfer.Errorf(transfer.KindConflict, "the directory %s would be replaced, and has other files than those of an identity", path).
 		WithHint("move it away, or give another directory")
 }
 
