@@ -26,7 +26,7 @@ func TestPutAside(t *testing.T) {
 	}
 }
 
-// A directory without files that only Ferry writes is not replaced, whatever keys it has. The token is not used then.
+// A directory without files that only Ferry writes is not replaced, even with keys. The token is not used then.
 func TestForeignDirectoriesStay(t *testing.T) {
 	none := enrol.Token{Addresses: []string{"127.0.0.1:1"}} // no address there answers
 	for _, ending := range []string{".new", endingOld} {

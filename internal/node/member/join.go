@@ -98,7 +98,7 @@ func hasIdentity(all []fs.DirEntry) bool {
 	return slices.ContainsFunc(all, func(e fs.DirEntry) bool { return e.Name() == identity.FileSeed || e.Name() == fileToken })
 }
 
-// checkOurs refuses a path that a login replaces, where Ferry has not made what is there.
+// checkOurs refuses a path that a login replaces, unless it is free or has files of an identity.
 func checkOurs(path string) error {
 	all, err := os.ReadDir(path)
 	begun := !slices.ContainsFunc(all, func(e fs.DirEntry) bool { return !keyfile.IsTemporary(e.Name()) })
