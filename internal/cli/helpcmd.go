@@ -83,7 +83,8 @@ States of a transfer:
 
 States of an agent:
 
-  READY         it takes transfers; ACTIVE: it has some
+  READY         it takes transfers, and has none
+  ACTIVE        it has transfers, and takes more
   DEGRADED      it works, and has lost something; its reason has the next step
   STOPPING      it ends its work, because a person has stopped it
   STOPPED       it was stopped; transfers for it wait until it is started

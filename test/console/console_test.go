@@ -122,7 +122,7 @@ func session(t *testing.T, top, programs string, all []step) {
 		// Each step has an output file of its own.
 		out := filepath.Join(filepath.Dir(dir), strconv.Itoa(n))
 		typed := own.Replace(s.typed)
-		script.WriteString("exec >" + out + ".out 2>&1\n" + patient(typed) + "\necho $? >" + out + ".code\n")
+		script.WriteString("exec >" + out + ".out 2>&1\n" + patient(typed, own.Replace(s.shown)) + "\necho $? >" + out + ".code\n")
 	}
 	// kill returns before a process has ended, and an agent that ends still writes its files.
 	script.WriteString("kill $(jobs -p) 2>/dev/null\nwait\n")
@@ -164,8 +164,9 @@ const until = "for i in $(seq 900); do %s && break; sleep 0.1; done"
 
 var startsAgent = regexp.MustCompile(`^ferry agent run (\w+) .*&$`)
 
-// patient returns a line that a user types, with the pause that a user makes before it or after it.
-func patient(typed string) string {
+// patient returns a line that a user types, with the pause that a user makes before it or after it. shown is the output
+// in the document.
+func patient(typed, shown string) string {
 	switch agent := startsAgent.FindStringSubmatch(typed); {
 	case agent != nil: // an agent that was just started is known a moment later
 		return typed + "\n" + fmt.Sprintf(until, "ferry agent ls | grep -qE '^"+agent[1]+" +READY'")
@@ -173,6 +174,11 @@ func patient(typed string) string {
 		return fmt.Sprintf(until, typed)
 	case strings.HasPrefix(typed, "ferry transfer ls"): // so is the end of a transfer
 		return fmt.Sprintf(until, "[ $("+typed+" | wc -l) -gt 1 ] && ! "+typed+" | grep -qE ' (queued|accepted|negotiating|waiting|running) '") + "\n" + typed
+	case strings.HasPrefix(typed, "ferry status"): // and so is its failure; the status itself may have any result code
+		first, _, _ := strings.Cut(shown, "\n")
+		return fmt.Sprintf(until, "s=$(ferry status); grep -qxF '"+first+"' <<< \"$s\" && grep -qx 'running: 0' <<< \"$s\"") + "\n" + typed
+	case strings.HasPrefix(typed, "ferry agent ls"): // an agent is ACTIVE for a moment after its last transfer
+		return fmt.Sprintf(until, "s=$(ferry agent ls) && ! grep -q ' ACTIVE ' <<< \"$s\"") + "\n" + typed
 	}
 	return typed
 }

@@ -127,10 +127,13 @@ func newPolicyTest() *cobra.Command {
 		Long: `Decides as agents would, and names the rule: whether a user may send from one path
 to another, or has an authority (source, destination, delete-source, overwrite,
 operate, admin, audit, enrol, …) at an agent. Paths are as in ferry send: a relative one
-is beneath the first root of the agent. Links in a path are not followed. The authority answers by the rules, and an agent that is up by its
-own sandbox, too. Rules may name users and agents that do not exist yet. Notices name the
-unknown ones, agents that are away, and paths beneath no root of their agent, if
-coordination, the authority and the agent tell you.
+is beneath the first root of the agent. Links in a path are not followed.
+
+The authority answers by the rules, and an agent that is up by its own sandbox, too. Rules
+may name users and agents that do not exist yet. Notices name the unknown ones, agents that
+are away, and paths beneath no root of their agent, if coordination, the authority and the
+agent tell you.
+
 Questions about another name take the authority audit or admin. Exits 53 where anything
 is refused.`,
 		Example: "  ferry policy test bob send ALPHA:/srv/out/a BETA:/srv/in/a\n  ferry policy test bob operate ALPHA",

@@ -255,9 +255,10 @@ manager of that network.
 A valid identity that the user has in that network stays where the token is for another name,
 or gives the name another role; the token is then not used up. --force replaces it, as a login
 does with an identity that has expired or cannot be read: it is put aside as DIRECTORY.old.
---identity keeps a second one in a directory of its own, which
-other commands take by --identity, too.`,
-		Example: "  ferry login --join ann.token\n  ferry login --join bob.token --identity ~/ferry-bob",
+--identity keeps that of another name in a directory of its own,
+which other commands take by --identity, too. Choose a directory beneath "identities" of this
+user's state directory: no transfer of this user's agents reads or writes there.`,
+		Example: "  ferry login --join ann.token\n  ferry login --join bob.token --identity ~/.local/state/ferry/identities/bob",
 		Args:    usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t, err := session.ReadToken(cmd, join)
@@ -271,7 +272,7 @@ other commands take by --identity, too.`,
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "logged in as %s until %s; give commands --identity %s\n", i.Name(), output.Stamp(i.Until()), as)
+				fmt.Fprintf(cmd.OutOrStdout(), "logged in as %s until %s; give commands --identity %s\n", i.Name(), output.Stamp(i.Until()), i.Path())
 				return nil
 			}
 			store, err := member.Identities()

@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"ferry/internal/security/enrol"
@@ -64,10 +66,12 @@ func holds(i *identity.Identity, path string, role identity.Role, name string) e
 // that is for another user than the valid identity at path, or that would change the user's role. Such a token stays good.
 func Login(ctx context.Context, t enrol.Token, path string, force bool) (*identity.Identity, error) {
 	was, err := Stored(path)
-	switch all, _ := os.ReadDir(path); {
-	case err != nil && len(all) > 0 && !hasIdentity(all): // it would be put aside
-		return nil, transfer.Errorf(transfer.KindUsage, "the directory %s has other files than those of an identity", path).
-			WithHint("give a directory that does not exist")
+	if err != nil {
+		if err := checkOurs(path); err != nil {
+			return nil, err
+		}
+	}
+	switch {
 	case force:
 		return joinIn(ctx, t, path, identity.Name{Role: identity.User}, false)
 	case err != nil || !time.Now().Before(was.Until()):
@@ -81,16 +85,32 @@ func Login(ctx context.Context, t enrol.Token, path string, force bool) (*identi
 	}
 	i, err := joinIn(ctx, t, path, identity.Name{Role: identity.User, Name: was.Name().Name}, true)
 	var e *transfer.Error
-	if errors.As(err, &e) && e.Kind == transfer.KindUsage {
+	if errors.As(err, &e) && e.Kind == transfer.KindUsage && !strings.Contains(e.Hint, "--force") { // as for another role
 		err = transfer.Errorf(e.Kind, "this user is %s already: %s", was.Name(), e.Text).
 			WithHint("give --identity DIR to keep both identities, or --force to replace the one in " + path)
 	}
 	return i, err
 }
 
-// hasIdentity reports whether a directory with these entries has an identity, which may be damaged.
+// hasIdentity reports whether a directory with these entries has an identity, which may be damaged. A directory of keys of
+// another program has neither file.
 func hasIdentity(all []fs.DirEntry) bool {
-	return slices.ContainsFunc(all, func(e fs.DirEntry) bool { return e.Name() == "key.pem" || e.Name() == fileToken })
+	return slices.ContainsFunc(all, func(e fs.DirEntry) bool { return e.Name() == identity.FileSeed || e.Name() == fileToken })
+}
+
+// checkOurs refuses a path that a login replaces, unless it is free or has files of an identity.
+func checkOurs(path string) error {
+	all, err := os.ReadDir(path)
+	begun := !slices.ContainsFunc(all, func(e fs.DirEntry) bool { return !keyfile.IsTemporary(e.Name()) })
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && (begun || hasIdentity(all)):
+		return nil
+	case err != nil:
+		return transfer.Errorf(transfer.KindConflict, "%s would be replaced, and is no directory that can be read: %w", path, err).
+			WithHint("move it away, or give another directory")
+	}
+	return transfer.Errorf(transfer.KindConflict, "the directory %s would be replaced, and has other files than those of an identity", path).
+		WithHint("move it away, or give another directory")
 }
 
 // JoinIn joins a network as a name with a token, and keeps the identity at path. The identity has new keys, because old
@@ -102,6 +122,10 @@ func JoinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (
 
 // joinIn is JoinIn. With sameRole the authority refuses a token that would change the role of a name with a valid identity.
 func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name, sameRole bool) (*identity.Identity, error) {
+	path, err := filepath.Abs(path) // those beside it have its name with an ending
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the directory %s: %w", path, err)
+	}
 	sum := sha256.Sum256([]byte(t.Secret))
 	mark := hex.EncodeToString(sum[:])
 	marked := func(path string) bool {
@@ -117,6 +141,11 @@ func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name, s
 	}
 
 	fresh := path + ".new"
+	for _, p := range []string{fresh, path + endingOld} {
+		if err := checkOurs(p); err != nil {
+			return nil, err // the token stays good
+		}
+	}
 	if !marked(fresh) {
 		if err := os.RemoveAll(fresh); err != nil {
 			return nil, err
@@ -143,8 +172,10 @@ func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name, s
 	return Stored(path)
 }
 
-// fileToken is the name of a file beside an identity. The file has the hash of the token that the identity joined with.
-const fileToken = "token.sha256"
+const (
+	fileToken = "token.sha256" // beside an identity: the hash of the token that the identity joined with
+	endingOld = ".old"         // of a directory that was put aside
+)
 
 // PutAside puts a directory of an identity aside and makes an empty one.
 func PutAside(path string) (*keyfile.Dir, error) {
@@ -159,7 +190,10 @@ func moveAside(path string) error {
 	if all, err := os.ReadDir(path); err == nil && len(all) == 0 {
 		return os.Remove(path)
 	}
-	old := path + ".old"
+	old := path + endingOld
+	if err := checkOurs(old); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(old); err != nil {
 		return err
 	}

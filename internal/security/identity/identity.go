@@ -28,7 +28,7 @@ import (
 // itself. An old certificate and a new JWT work together as well as two new ones.
 const (
 	fileKey   = "key.pem"   // private key of the certificate
-	fileSeed  = "user.seed" // private nkey
+	FileSeed  = "user.seed" // private nkey, the first file that is written
 	fileCert  = "cert.pem"  // certificate, then its issuer's
 	fileRoots = "ca.pem"    // root, then issuers
 	fileJWT   = "user.jwt"
@@ -114,7 +114,7 @@ func NewKeys(dir *keyfile.Dir, seed func() (string, error)) (Keys, error) {
 		return Keys{}, err
 	}
 	// The seed first: a directory with a key has both.
-	if err := dir.Write(fileSeed, []byte(k.Seed+"\n")); err != nil {
+	if err := dir.Write(FileSeed, []byte(k.Seed+"\n")); err != nil {
 		return Keys{}, err
 	}
 	return k, dir.Write(fileKey, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
@@ -137,9 +137,9 @@ func readKeys(dir *keyfile.Dir) (k Keys, err error) {
 	if k.TLS, ok = parsed.(*ecdsa.PrivateKey); !ok {
 		return k, transfer.Errorf(transfer.KindMalformed, "%s in %s is a key of another kind", fileKey, dir.Path())
 	}
-	seed, err := dir.Read(fileSeed)
+	seed, err := dir.Read(FileSeed)
 	if errors.Is(err, fs.ErrNotExist) {
-		return k, transfer.Errorf(transfer.KindMalformed, "%s has %s and no %s: it is damaged", dir.Path(), fileKey, fileSeed)
+		return k, transfer.Errorf(transfer.KindMalformed, "%s has %s and no %s: it is damaged", dir.Path(), fileKey, FileSeed)
 	}
 	k.Seed = string(trim(seed))
 	return k, err

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"ferry/internal/sys/dirsync"
 )
@@ -199,6 +200,9 @@ func (d *Dir) Remove(name string) error {
 	}
 	return dirsync.Sync(d.path)
 }
+
+// IsTemporary reports whether a name is that of a temporary file of a write.
+func IsTemporary(name string) bool { return strings.HasPrefix(name, ".new-") }
 
 // Sweep removes the temporary files of writes that a crash has interrupted.
 func (d *Dir) Sweep() error {

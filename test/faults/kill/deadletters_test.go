@@ -76,13 +76,14 @@ func resent(t *testing.T, n *network.Network) {
 	n.Start(network.QM)
 	first.Wait()
 	n.WaitState(id, "successful")
-	if len(deadLetters(n)) > 0 { // the queue manager was killed before it removed the letter
-		n.Ferry("queue", "dead", "resend", letter) // its agent knows the transfer, and does not run it again
-	}
 	w := n.Wire()
 	n.Until("no letter and no request is left", func() bool {
+		if len(deadLetters(n)) > 0 { // the queue manager was killed before it removed the letter
+			n.Ferry("queue", "dead", "resend", letter) // its agent knows the transfer, and does not run it again
+			return false
+		}
 		waiting, _ := w.Stored("FERRY_COMMAND")
-		return waiting == 0 && len(deadLetters(n)) == 0
+		return waiting == 0
 	})
 	n.Same(source, "in", dest, "out/in")
 	accepted := 0
