@@ -297,7 +297,7 @@ func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, e
 	if withdrawn.all && withdrawn.sure {
 		return &transfer.Progress{ID: of.ID, State: transfer.Withdrawn, Source: of.Source}, nil
 	}
-	p, err := c.controlOr(ctx, of, withdrawn.all)
+	p, err := controlOr(ctx, c, of, withdrawn.all)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, e
 
 // controlOr sends the cancel of a transfer. The letters of a withdrawn one are gone, but a copy of its request may be left.
 // Its agent gets the stored cancel before that, so no answer is awaited for long.
-func (c *Client) controlOr(ctx context.Context, of Transfer, withdrawn bool) (*transfer.Progress, error) {
+func controlOr(ctx context.Context, c *Client, of Transfer, withdrawn bool) (*transfer.Progress, error) {
 	if !withdrawn {
 		return c.control(ctx, of, wire.ControlCancel)
 	}

@@ -60,7 +60,7 @@ func dropLetters(ctx context.Context, c *Client, of Transfer) (d dropping) {
 		return d
 	}
 	state, author := transfer.State(""), c.Conn.Self() // before it is that of a removed letter
-	if p := c.known(ctx, of.Source, []transfer.ID{of.ID})[of.ID]; p != nil {
+	if p := knownOf(ctx, c, of.Source, []transfer.ID{of.ID})[of.ID]; p != nil {
 		state, author = p.State, p.Principal
 	}
 	own := ownLetters(all, author)
@@ -110,12 +110,12 @@ func (l *letterReasons) explain(ctx context.Context, c *Client, list []transfer.
 				}
 			})
 		}
-		l.explainOne(&list[n])
+		explainOne(l, &list[n])
 	}
 }
 
 // explainOne takes the letter of the transfer's own submitter: any member may have sent a request with the same ID.
-func (l *letterReasons) explainOne(p *transfer.Progress) {
+func explainOne(l *letterReasons, p *transfer.Progress) {
 	for n := range l.of[p.ID] {
 		if d := &l.of[p.ID][n]; d.Agent == p.Source.Token() && d.From == p.Principal {
 			p.Reason = transfer.Errorf(transfer.KindUnreachable, "its request is the dead letter %s: %s", d.ID, d.Reason).

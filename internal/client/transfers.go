@@ -27,20 +27,20 @@ type Listing struct {
 // letter as their request have that reason.
 func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (Listing, error) {
 	var reasons letterReasons
-	return c.listed(ctx, filter, limit, func(page []transfer.Progress) { reasons.explain(ctx, c, page) }, fn)
+	return listed(ctx, c, filter, limit, func(page []transfer.Progress) { reasons.explain(ctx, c, page) }, fn)
 }
 
 // EachTransfer is Transfers without the reasons of dead letters, which the queue manager reads for a list.
 func EachTransfer(ctx context.Context, c *Client, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (Listing, error) {
-	return c.listed(ctx, filter, limit, func([]transfer.Progress) {}, fn)
+	return listed(ctx, c, filter, limit, func([]transfer.Progress) {}, fn)
 }
 
 // listed calls explain for each page of transfers, and then fn for each transfer of it.
-func (c *Client) listed(ctx context.Context, filter *wire.Filter, limit int, explain func([]transfer.Progress), fn func(*transfer.Progress) error) (Listing, error) {
+func listed(ctx context.Context, c *Client, filter *wire.Filter, limit int, explain func([]transfer.Progress), fn func(*transfer.Progress) error) (Listing, error) {
 	ask := wire.Ask{Kind: wire.AskTransfers, Filter: filter}
 	var end Listing
-	for listed := 0; ; {
-		ask.Limit = limit - listed
+	for n := 0; ; {
+		ask.Limit = limit - n
 		ans, err := c.asker().coordination(ctx, ask)
 		if err != nil {
 			return Listing{}, err
@@ -49,13 +49,13 @@ func (c *Client) listed(ctx context.Context, filter *wire.Filter, limit int, exp
 			end.Sums, end.Complete = *ans.Sums, ans.Complete
 		}
 		explain(ans.Transfers)
-		for n := range ans.Transfers {
-			if err := fn(&ans.Transfers[n]); err != nil {
+		for k := range ans.Transfers {
+			if err := fn(&ans.Transfers[k]); err != nil {
 				return Listing{}, err
 			}
-			ask.ID = ans.Transfers[n].ID
+			ask.ID = ans.Transfers[k].ID
 		}
-		if listed += len(ans.Transfers); ans.Left == 0 || listed >= limit || len(ans.Transfers) == 0 {
+		if n += len(ans.Transfers); ans.Left == 0 || n >= limit || len(ans.Transfers) == 0 {
 			end.Left, end.Own = ans.Left, ans.Own
 			return end, nil
 		}
@@ -93,14 +93,14 @@ func Acknowledge(ctx context.Context, c *Client, id transfer.ID, reason string) 
 // and all where it does not answer.
 func (c *Client) StatesOf(ctx context.Context, source transfer.AgentName, ids []transfer.ID) map[transfer.ID]transfer.State {
 	states := map[transfer.ID]transfer.State{}
-	for id, p := range c.known(ctx, source, ids) {
+	for id, p := range knownOf(ctx, c, source, ids) {
 		states[id] = p.State
 	}
 	return states
 }
 
-// known is StatesOf with all that coordination knows of the transfers.
-func (c *Client) known(ctx context.Context, source transfer.AgentName, ids []transfer.ID) map[transfer.ID]*transfer.Progress {
+// knownOf is StatesOf with all that coordination knows of the transfers.
+func knownOf(ctx context.Context, c *Client, source transfer.AgentName, ids []transfer.ID) map[transfer.ID]*transfer.Progress {
 	known := map[transfer.ID]*transfer.Progress{}
 	for some := range slices.Chunk(ids, wire.MaxIDs) {
 		if _, err := EachTransfer(ctx, c, &wire.Filter{IDs: some, From: source}, len(some), func(p *transfer.Progress) error {

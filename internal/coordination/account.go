@@ -4,6 +4,7 @@ import (
 	"io/fs"
 
 	"ferry/internal/audit"
+	"ferry/internal/coordination/status"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -40,10 +41,18 @@ func accountOf(log finder, source transfer.AgentName, id transfer.ID) (account, 
 	return c, err
 }
 
-// told returns the account of a transfer, also by live figures of its source with records that are still to come.
-func (s *Service) told(source transfer.AgentName, id transfer.ID) (account, error) {
+// submitter returns the principal of a transfer: that of the request that the source has taken, before a reported one.
+func (c *account) submitter(reported string) string {
+	if c.taken {
+		return c.whose
+	}
+	return reported
+}
+
+// accountAt returns the account of a transfer, also by live figures of its source with records that are still to come.
+func accountAt(s *Service, source transfer.AgentName, id transfer.ID) (account, error) {
 	c, err := accountOf(s.log, source, id)
-	if by, is := s.picture.Reported(id, source); err == nil && is && c.whose == "" {
+	if by, is := status.Reported(s.picture, id, source); err == nil && is && c.whose == "" {
 		c.taken, c.whose = true, by
 	}
 	return c, err
@@ -59,11 +68,11 @@ func askRan(s *Service, a *receivedQuestion, ans *wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.told(agent, body.Transfer)
+	c, err := accountAt(s, agent, body.Transfer)
 	if err != nil {
 		return err
 	}
-	r := wire.Ran{Taken: c.taken, Withdrawn: c.cancelled[body.Principal] || s.picture.WithdrawnBy(body.Principal, body.Transfer, agent)}
+	r := wire.Ran{Taken: c.taken, Withdrawn: c.cancelled[body.Principal] || status.WithdrawnBy(s.picture, body.Principal, body.Transfer, agent)}
 	for by := range c.cancelled {
 		switch err := s.rights.may(by, transfer.AuthOperate, agent); {
 		case err == nil:

@@ -25,7 +25,7 @@ func (l sourceLog) Find(f audit.Filter, fn func(int64, []byte, *audit.Record) er
 	return nil
 }
 
-// Whether a source has taken a request, and of which principal, follows from its own records of that request alone.
+// Only records of a source itself show that it has taken a request, and name the principal of that.
 func TestAccountOfASource(t *testing.T) {
 	id := transfer.NewID(time.UnixMilli(1))
 	rec := func(agent, source, dest transfer.AgentName, e audit.Event, by string) audit.Record {
@@ -49,6 +49,9 @@ func TestAccountOfASource(t *testing.T) {
 		got, err := accountOf(c.log, "ALPHA", id)
 		if err != nil || got.taken != c.taken || got.whose != c.whose || len(got.refused) != c.refused || len(got.cancelled) != c.cancelled {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if by := got.submitter("mallory"); by != "mallory" && !c.taken || c.taken && by != "ann" { // a report of mallory
+			t.Errorf("%s: its submitter is %s", name, by)
 		}
 	}
 }

@@ -293,30 +293,26 @@ func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.told(g.Source, g.ID)
+	c, err := accountAt(s, g.Source, g.ID)
 	if err != nil {
 		return err
 	}
-	whose := g.Principal
-	if c.taken {
-		whose = c.whose
-	}
-	if whose != a.Principal {
+	if c.submitter(g.Principal) != a.Principal {
 		if err := s.rights.may(a.Principal, transfer.AuthOperate, g.Source); err != nil {
 			return err
 		}
 	}
 	r := audit.Record{Event: audit.Acked, Time: s.cfg.Clock.Now(), Transfer: g.ID, Source: g.Source, Destination: g.Destination, Job: g.Job,
 		Principal: a.Principal, Reason: body.Reason, Vouched: audit.Vouched{Author: a.author}}
-	return s.acknowledge(a, r, c.taken || c.refused[g.Principal])
+	return acknowledge(s, a, r, c.taken || c.refused[g.Principal])
 }
 
 // acknowledge puts an acknowledgement on record. Without a record of the source there is none of the failure either, which
 // submitters can report without end: then the picture alone has the acknowledgement.
-func (s *Service) acknowledge(a *receivedQuestion, r audit.Record, onRecord bool) error {
+func acknowledge(s *Service, a *receivedQuestion, r audit.Record, onRecord bool) error {
 	s.acking.Lock()
 	defer s.acking.Unlock()
-	g, is := s.picture.At(r.Source, r.Transfer)
+	g, is := status.At(s.picture, r.Source, r.Transfer)
 	if !is {
 		return transfer.Errorf(transfer.KindBusy, "coordination has too many transfers to keep transfer %s in its picture", r.Transfer).WithHint("try again")
 	}

@@ -21,14 +21,14 @@ func retryKey(of transfer.ID, principal string) []byte {
 }
 
 // PutRetry records that a request repeats another transfer, until the request's own transfer is over. The entry holds for
-// the principal whose, with "" for all principals. A transfer that is repeated keeps its entry. A request that repeats none
+// one principal, with "" for all. A transfer that is repeated keeps its entry. A request that repeats none
 // changes nothing.
-func PutRetry(t *Tx, q *transfer.Request, whose string) error {
-	by, err := RetryInProgress(t, q, whose)
+func PutRetry(t *Tx, q *transfer.Request, principal string) error {
+	by, err := RetryInProgress(t, q, principal)
 	if q.Retry == nil || !by.IsZero() || err != nil {
 		return err
 	}
-	return putJSON(t.tx.Bucket(bRetries), retryKey(q.Retry.Of, whose), retrying{recordVersion, q.ID})
+	return putJSON(t.tx.Bucket(bRetries), retryKey(q.Retry.Of, principal), retrying{recordVersion, q.ID})
 }
 
 // RetryInProgress returns the transfer that already repeats the one that a request of a principal is to repeat; zero if
@@ -37,9 +37,9 @@ func RetryInProgress(t *Tx, q *transfer.Request, principal string) (by transfer.
 	if q.Retry == nil {
 		return by, nil
 	}
-	for _, whose := range []string{"", principal} {
+	for _, of := range []string{"", principal} {
 		var r retrying
-		if _, err = getJSON(t.tx.Bucket(bRetries), "retry", retryKey(q.Retry.Of, whose), &r); err != nil || !r.By.IsZero() {
+		if _, err = getJSON(t.tx.Bucket(bRetries), "retry", retryKey(q.Retry.Of, of), &r); err != nil || !r.By.IsZero() {
 			return r.By, err
 		}
 	}
@@ -51,9 +51,9 @@ func endRetry(t *Tx, q *transfer.Request, principal string) error {
 	if q.Retry == nil {
 		return nil
 	}
-	for _, whose := range []string{"", principal} {
+	for _, of := range []string{"", principal} {
 		var r retrying
-		key := retryKey(q.Retry.Of, whose)
+		key := retryKey(q.Retry.Of, of)
 		if _, err := getJSON(t.tx.Bucket(bRetries), "retry", key, &r); err != nil {
 			return err
 		}

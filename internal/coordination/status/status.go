@@ -434,7 +434,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 	}
 	p.relate(e, r)
 	fold(&e.Progress, r)
-	p.takeEarly(e, r)
+	takeEarly(p, e, r)
 	p.weigh(e)
 	return true
 }

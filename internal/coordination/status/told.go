@@ -6,7 +6,7 @@ import (
 )
 
 // At returns the transfer of a source. is is false if the picture does not have it.
-func (p *Picture) At(source transfer.AgentName, id transfer.ID) (g transfer.Progress, is bool) {
+func At(p *Picture, source transfer.AgentName, id transfer.ID) (g transfer.Progress, is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.transfers[key{id, source}]; e != nil {
@@ -15,8 +15,8 @@ func (p *Picture) At(source transfer.AgentName, id transfer.ID) (g transfer.Prog
 	return g, false
 }
 
-// Reported returns the principal of a transfer for which its source has sent live figures. is is false if there are none.
-func (p *Picture) Reported(id transfer.ID, source transfer.AgentName) (principal string, is bool) {
+// Reported returns the principal of a transfer with live figures of its source. is is false if there are none.
+func Reported(p *Picture, id transfer.ID, source transfer.AgentName) (principal string, is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{id, source}]
@@ -27,7 +27,7 @@ func (p *Picture) Reported(id transfer.ID, source transfer.AgentName) (principal
 }
 
 // WithdrawnBy reports whether a principal has reported that it has withdrawn a transfer of its own.
-func (p *Picture) WithdrawnBy(principal string, id transfer.ID, source transfer.AgentName) bool {
+func WithdrawnBy(p *Picture, principal string, id transfer.ID, source transfer.AgentName) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.transfers[key{id, source}]
@@ -56,7 +56,7 @@ func acknowledge(p *Picture, r *audit.Record) {
 
 // takeEarly takes the acknowledgement of a transfer that has ended by a record. One from before that end is of an earlier
 // failure, such as a refusal of the request.
-func (p *Picture) takeEarly(e *entry, end *audit.Record) {
+func takeEarly(p *Picture, e *entry, end *audit.Record) {
 	k := key{e.ID, e.Source}
 	seen, is := p.early[k]
 	if !is || !over(&e.Progress) {

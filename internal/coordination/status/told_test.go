@@ -36,17 +36,17 @@ func TestAcknowledgementBeforeItsTransfer(t *testing.T) {
 func TestReportsOfSubmittersAndSources(t *testing.T) {
 	p := status.New(clock.System)
 	p.Queued(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", State: transfer.Withdrawn, Principal: "eve", Request: "hash"})
-	if by, is := p.Reported(id(1), "ALPHA"); is {
+	if by, is := status.Reported(p, id(1), "ALPHA"); is {
 		t.Errorf("the report of eve counts as one of the source, by %q", by)
 	}
-	if p.WithdrawnBy("ann", id(1), "ALPHA") || !p.WithdrawnBy("eve", id(1), "ALPHA") {
+	if status.WithdrawnBy(p, "ann", id(1), "ALPHA") || !status.WithdrawnBy(p, "eve", id(1), "ALPHA") {
 		t.Error("the withdrawal of eve is not that of eve alone")
 	}
 	p.Progress(&transfer.Progress{ID: id(2), Source: "ALPHA", Destination: "BETA", State: transfer.Running, Principal: "ann", Request: "hash"})
-	if by, is := p.Reported(id(2), "ALPHA"); !is || by != "ann" {
+	if by, is := status.Reported(p, id(2), "ALPHA"); !is || by != "ann" {
 		t.Errorf("the report of the source is of %q, %v", by, is)
 	}
-	if _, is := p.Reported(id(2), "GAMMA"); is {
+	if _, is := status.Reported(p, id(2), "GAMMA"); is {
 		t.Error("the report of one source counts for another one")
 	}
 }
