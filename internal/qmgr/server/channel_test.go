@@ -268,30 +268,6 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 		}
 		qmgrtest.Eventually(t, "two of one name are said", func() bool { return strings.Contains(one.Degraded(), "two queue managers are called TWO") })
 	})
-	t.Run("restarts", func(t *testing.T) {
-		one := linked(t, nil, "ONE")
-		c := connect(t, qmgr.ConnConfig{URL: one.URL()})
-		announce := func(instance string, ahead time.Duration) {
-			data, err := json.Marshal(forward.Announcement{V: 1, Name: "TWO", Domain: "TWO", Instance: instance, Time: time.Now().Add(ahead), MaxPayload: streams.MaxPayload})
-			must(t, err)
-			must(t, c.Publish(wire.ManagerSubject("TWO"), data))
-		}
-		for _, instance := range []string{"a", "b", "c", "c"} {
-			announce(instance, 0)
-		}
-		qmgrtest.Eventually(t, "the last start is heard", func() bool {
-			announce("d", 2*time.Hour)
-			return strings.Contains(one.Degraded(), "the clock of queue manager TWO is")
-		})
-		if d := one.Degraded(); strings.Contains(d, "two queue managers") {
-			t.Errorf("after three starts in a row it says %q", d)
-		}
-		qmgrtest.Eventually(t, "an earlier instance is said", func() bool {
-			announce("b", 0)
-			announce("d", 0)
-			return strings.Contains(one.Degraded(), "two queue managers are called TWO")
-		})
-	})
 	t.Run("another network", func(t *testing.T) {
 		qmgrtest.NoLeaks(t)
 		one := linked(t, authoritytest.New(t), "ONE")
