@@ -115,6 +115,27 @@ func (s *courier) deliver(l letter, from string) transfer.Kind {
 	}
 }
 
+// ends waits until a transfer is over.
+func (s *courier) ends(id transfer.ID) {
+	s.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		data, err := s.user.Request(s.ctx, wire.AskAgent("ALPHA", s.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: id}), 90*time.Second)
+		s.must(err)
+		var ans wire.Answer
+		s.must(json.Unmarshal(data, &ans))
+		if ans.Progress != nil && ans.Progress.State.Final() {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			s.Fatalf("the transfer has not ended: %s", data)
+		}
+	}
+}
+
 // kept gives the records of transfers in the ledger and in the outbox, once the agent has stopped.
 func (s *courier) kept(of []letter) (sources map[transfer.ID]*ledger.Source, noted map[transfer.ID][]audit.Record) {
 	s.Helper()
@@ -178,6 +199,7 @@ func TestCommandsAreSignedByTheirAuthor(t *testing.T) {
 		}
 	}
 
+	s.ends(cancelled.id) // a moment after the answer
 	s.agent.Stop()
 	sources, noted := s.kept([]letter{bare, signed, cancelled, forged})
 	if sources[bare.id] != nil || sources[forged.id] != nil || len(noted[bare.id])+len(noted[forged.id]) > 0 {

@@ -291,13 +291,11 @@ func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*tra
 const endsSoon = 2 * time.Second
 
 // Cancel cancels a transfer. It returns the end if that comes soon, else the present picture. A request that is a dead
-// letter is withdrawn, and needs no agent.
+// letter is withdrawn, and needs no agent. The cancel is stored for the agent nevertheless: the submitter may have stored
+// the request again.
 func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {
 	withdrawn := dropLetters(ctx, c, of)
-	if withdrawn.all && withdrawn.sure {
-		return &transfer.Progress{ID: of.ID, State: transfer.Withdrawn, Source: of.Source}, nil
-	}
-	p, err := controlOr(ctx, c, of, withdrawn.all)
+	p, err := controlOr(ctx, c, of, withdrawn)
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +326,7 @@ func controlOr(ctx context.Context, c *Client, of Transfer, withdrawn bool) (*tr
 	defer cancel()
 	p, err := c.control(ctx, of, wire.ControlCancel)
 	var h *HandoverError
-	if errors.As(err, &h) && h.At == Stored {
+	if errors.As(err, &h) && h.At == Stored || transfer.KindOf(err) == transfer.KindUnknownAgent {
 		return &transfer.Progress{ID: of.ID, State: transfer.Withdrawn, Source: of.Source}, nil
 	}
 	return p, err

@@ -41,15 +41,10 @@ func eachDead(ctx context.Context, c *Client, t streams.DeadTask, each func(*wir
 	}
 }
 
-// A dropping is the result of dropping the dead letters of a transfer's request.
-type dropping struct {
-	all  bool // the source was never given the request, and its author's letters are gone
-	sure bool // no copy of it can be left: each letter was removed here, and there was no other one under its ID
-}
-
 // dropLetters removes the dead letters of a transfer's request by its author. Any member may have sent a request with the
-// same ID: its letter stays, and says nothing about the transfer.
-func dropLetters(ctx context.Context, c *Client, of Transfer) (d dropping) {
+// same ID: its letter stays, and says nothing about the transfer. dropLetters reports whether the author's letters are gone
+// and the source was never given the request.
+func dropLetters(ctx context.Context, c *Client, of Transfer) bool {
 	var all []wire.DeadLetter
 	err := eachDead(ctx, c, streams.DeadTask{Do: streams.DeadList, Agent: of.Source.Token(), Transfer: of.ID}, func(d *wire.DeadLetter) {
 		if d.Kind == wire.DeadRequest {
@@ -57,24 +52,19 @@ func dropLetters(ctx context.Context, c *Client, of Transfer) (d dropping) {
 		}
 	})
 	if err != nil || len(all) == 0 {
-		return d
+		return false
 	}
 	state, author := transfer.State(""), c.Conn.Self() // before it is that of a removed letter
 	if p := knownOf(ctx, c, of.Source, []transfer.ID{of.ID})[of.ID]; p != nil {
 		state, author = p.State, p.Principal
 	}
 	own := ownLetters(all, author)
-	d.sure = len(own) == len(all)
-	for _, id := range own {
-		switch _, err := RemoveDeadLetter(ctx, c, id); {
-		case transfer.KindOf(err) == transfer.KindNotFound:
-			d.sure = false // it was removed, or sent again
-		case err != nil:
-			return dropping{}
+	for _, id := range own { // one that is not found was removed, or sent again
+		if _, err := RemoveDeadLetter(ctx, c, id); err != nil && transfer.KindOf(err) != transfer.KindNotFound {
+			return false
 		}
 	}
-	d.all = len(own) > 0 && state == transfer.Queued // else the letter is a copy of a request that the source has had
-	return d
+	return len(own) > 0 && state == transfer.Queued // else the letter is a copy of a request that the source has had
 }
 
 // ownLetters returns the IDs of the letters that an author has sent.
