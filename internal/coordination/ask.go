@@ -269,15 +269,23 @@ func (s *Service) askTransfer(a *receivedQuestion, ans *wire.Answer) error {
 	return err
 }
 
-// find finds a transfer that a principal may see, by the end of its ID.
+// find finds a transfer that a principal may see, by the end of its ID. It reads the log where the picture does not have
+// the transfer, or has only reports of submitters: these may be about the transfer of another one.
 func find(s *Service, principal, suffix string) (*transfer.Progress, error) {
 	whose, err := s.rights.whose(principal)
 	if err != nil {
 		return nil, err
 	}
 	g, err := s.picture.Transfer(suffix, whose)
-	if transfer.KindOf(err) == transfer.KindNotFound {
-		g, err = s.fromLog(suffix, whose, err)
+	switch {
+	case transfer.KindOf(err) == transfer.KindNotFound:
+		return s.fromLog(suffix, whose, err)
+	case err == nil && status.Unread(s.picture, g.ID):
+		if _, err := readLog(s, suffix, whose, g.ID); err != nil {
+			return nil, err
+		}
+		status.NoteRead(s.picture, g.ID)
+		return s.picture.Transfer(suffix, whose)
 	}
 	return g, err
 }
@@ -348,6 +356,19 @@ func acknowledgeable(g *transfer.Progress) error {
 
 // fromLog puts a transfer together that the picture has forgotten.
 func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progress, error) {
+	found, err := readLog(s, suffix, whose, transfer.ID{})
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, notFound
+	}
+	return s.picture.Transfer(suffix, whose)
+}
+
+// readLog takes the records of sources about transfers into the picture: those of a principal's transfers and of the one
+// with an ID, or without a principal all. found is false if there are none.
+func readLog(s *Service, suffix, whose string, id transfer.ID) (found bool, err error) {
 	var recs []audit.Record
 	own := 0 // records of coordination
 	if err := s.log.Find(audit.Filter{IDSuffix: suffix, Limit: 10_000}, func(_ int64, _ []byte, r *audit.Record) error {
@@ -355,7 +376,7 @@ func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progr
 			recs, own = append(recs, *r), own+1
 			return nil
 		}
-		if whose != "" && r.Principal != whose && r.Agent.Token() != whose && r.Destination.Token() != whose {
+		if whose != "" && r.Transfer != id && r.Principal != whose && r.Agent.Token() != whose && r.Destination.Token() != whose {
 			return nil
 		}
 		if r.Role == audit.RoleSource && (r.Source == "" || r.Source == r.Agent) {
@@ -363,17 +384,13 @@ func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progr
 		}
 		return nil
 	}); err != nil {
-		return nil, err
+		return false, err
 	}
 
 	for i := len(recs) - 1; i >= 0; i-- {
 		s.picture.Record(&recs[i])
 	}
-
-	if len(recs) == own {
-		return nil, notFound
-	}
-	return s.picture.Transfer(suffix, whose)
+	return len(recs) > own, nil
 }
 
 var errPage = errors.New("the page is full")

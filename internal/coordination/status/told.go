@@ -1,6 +1,8 @@
 package status
 
 import (
+	"time"
+
 	"ferry/internal/audit"
 	"ferry/internal/transfer"
 )
@@ -32,6 +34,38 @@ func WithdrawnBy(p *Picture, principal string, id transfer.ID, source transfer.A
 	defer p.mu.Unlock()
 	e := p.transfers[key{id, source}]
 	return e != nil && e.said && e.State == transfer.Withdrawn && e.Principal == principal
+}
+
+// readPause is the time between two readings of the log for one transfer.
+const readPause = time.Minute
+
+// Unread reports whether submitters alone have reported a transfer, and the log was not read for it lately: it may have the
+// transfer of another principal, or of another source.
+func Unread(p *Picture, id transfer.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	said := false
+	for k, e := range p.transfers {
+		if k.id != id {
+			continue
+		}
+		if !e.said || p.clock.Now().Sub(e.read).Abs() < readPause {
+			return false
+		}
+		said = true
+	}
+	return said
+}
+
+// NoteRead notes that the log was read for a transfer. Later records come into the picture by themselves.
+func NoteRead(p *Picture, id transfer.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, e := range p.transfers {
+		if k.id == id {
+			e.read = p.clock.Now()
+		}
+	}
 }
 
 // maxEarly bounds the acknowledgements that wait for their transfers.
