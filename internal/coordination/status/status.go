@@ -35,6 +35,7 @@ type Picture struct {
 	transfers map[key]*entry
 	retries   map[key][]*entry                 // of transfers that were repeated: the transfers of the picture that name them
 	early     map[key]transfer.Acknowledgement // acknowledgements of transfers that the picture does not have yet
+	earliest  []key                            // of those, the oldest first
 	complete  time.Time                        // transfers that ended before may be missing; zero: none is
 	count     uint64                           // entries ever made
 	bytes     int                              // of all entries
