@@ -316,7 +316,8 @@ func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 }
 
 // acknowledge puts an acknowledgement on record. Without a record of the source there is none of the failure either, which
-// submitters can report without end: then the picture alone has the acknowledgement.
+// submitters can report without end: then the picture alone has the acknowledgement, until coordination starts again. Both
+// count for the limit of the principal, and neither is obeyed twice.
 func acknowledge(s *Service, a *receivedQuestion, r audit.Record, onRecord bool) error {
 	s.acking.Lock()
 	defer s.acking.Unlock()
@@ -325,17 +326,18 @@ func acknowledge(s *Service, a *receivedQuestion, r audit.Record, onRecord bool)
 		return transfer.Errorf(transfer.KindBusy, "coordination has too many transfers to keep transfer %s in its picture", r.Transfer).WithHint("try again")
 	}
 	err := acknowledgeable(&g)
+	if err == nil {
+		err = s.seen.once(a)
+	}
 	if err == nil && onRecord {
-		if err = s.seen.once(a); err == nil {
-			err = s.log.AppendOwn(r)
-		}
+		err = s.log.AppendOwn(r)
 	}
 	if err != nil {
 		return err
 	}
 	r.Agent = audit.Coordination
 	s.picture.Record(&r)
-	s.cfg.Log.Info("failure of a transfer acknowledged", "transfer", r.Transfer, "principal", a.Principal)
+	s.cfg.Log.Debug("failure of a transfer acknowledged", "transfer", r.Transfer, "principal", a.Principal)
 	return nil
 }
 
