@@ -77,28 +77,43 @@ func (s *Service) asked(m qmgr.Message) {
 		return
 	}
 
-	asker := wire.LastToken(m.Subject)
-	if err := s.reading.enter(asker); err != nil {
+	asker, places := wire.LastToken(m.Subject), s.places[ask.Kind]
+	if places == nil {
+		places = s.reading
+	}
+	if err := places.enter(asker); err != nil {
 		s.answer(m, ask, err)
 		return
 	}
 	go func() {
-		defer s.reading.leave(asker)
+		defer places.leave(asker)
 		s.answer(m, ask, nil)
 	}()
 }
 
-// slowQuestions counts the questions that are answered beside the others, by asker. One asker leaves a place free.
+// slowQuestions counts the questions that are answered beside the others, by asker.
 type slowQuestions struct {
+	each int // of one asker; one asker leaves a place free
+
 	mu  sync.Mutex
 	of  map[string]int
 	all int
 }
 
+func newSlowQuestions(each int) *slowQuestions {
+	return &slowQuestions{each: each, of: map[string]int{}}
+}
+
+// newPlaces returns the kinds of slow questions that have places of their own. A question about definitions may look at
+// many of them, and the reader of an agent's queue waits for an answer to AskRan.
+func newPlaces() map[wire.Kind]*slowQuestions {
+	return map[wire.Kind]*slowQuestions{wire.AskKept: newSlowQuestions(1), wire.AskRan: newSlowQuestions(1)}
+}
+
 func (r *slowQuestions) enter(asker string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all >= readers || r.of[asker] >= readers-1 {
+	if r.all >= readers || r.of[asker] >= r.each {
 		return transfer.Errorf(transfer.KindBusy, "coordination already answers %d long questions, %d of them of %s", r.all, r.of[asker], asker).
 			WithHint("try again in a few seconds")
 	}
