@@ -305,8 +305,9 @@ func find(s *Service, principal, suffix string) (*transfer.Progress, error) {
 	return g, err
 }
 
-// askSeen acknowledges the failure of a transfer, for a principal that may end it: the submitter, or an operator. By the
-// source's own account that is the submitter of a request that the source has taken or refused.
+// askSeen acknowledges the failure of a transfer, for a principal that may end it: the submitter, or an operator. The
+// submitter is that of the request that the source has taken, by its own account; without one, that of a refused or
+// reported request.
 func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Seen](a.Kind, a.Body)
 	if err != nil {
