@@ -88,3 +88,27 @@ func TestReportForAnotherSourceHidesNothing(t *testing.T) {
 		}
 	})
 }
+
+// The word of another agent about an ID hides no transfer from its submitter.
+func TestWordOfAnotherAgentHidesNothing(t *testing.T) {
+	for _, strangerFirst := range []bool{false, true} {
+		p := status.New(clock.System)
+		stranger := func() {
+			p.Progress(&transfer.Progress{ID: id(1), Source: "MALLORY", Destination: "MALLORY", State: transfer.Running, Principal: "mallory"})
+		}
+		if strangerFirst {
+			stranger()
+		}
+		p.Queued(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", Principal: "ann"})
+		if !strangerFirst {
+			stranger()
+		}
+		q := status.Query{Limit: 10, Whose: "ann"}
+		if all, left := p.Transfers(q); left > 0 || len(all) != 1 || all[0].Source != "ALPHA" || p.Sums(q).Transfers != 1 {
+			t.Errorf("the stranger first: %t; ann has %+v, and the sums %+v", strangerFirst, all, p.Sums(q))
+		}
+		if g, err := p.Transfer(id(1).String(), "ann"); err != nil || g.Source != "ALPHA" {
+			t.Errorf("the stranger first: %t; ann finds %+v, %v", strangerFirst, g, err)
+		}
+	}
+}
