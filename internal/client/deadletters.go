@@ -61,8 +61,8 @@ func dropLetters(ctx context.Context, c *Client, of Transfer) bool {
 	})
 }
 
-// dropOwn is dropLetters with the letters about the transfer. known is the transfer as coordination knows it; nil: it does
-// not, and its author is self.
+// dropOwn is dropLetters with the letters about the transfer. known is the transfer as coordination knows it; nil: it
+// does not, and its author is self.
 func dropOwn(all []wire.DeadLetter, self string, known *transfer.Progress, remove func(id string) error) bool {
 	state, author := transfer.State(""), self
 	if known != nil {

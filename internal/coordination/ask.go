@@ -284,8 +284,8 @@ func (s *Service) askTransfer(a *receivedQuestion, ans *wire.Answer) error {
 	return err
 }
 
-// find finds a transfer that a principal may see, by the end of its ID. It reads the log where the picture does not have
-// the transfer, or has only reports of submitters: these may be about the transfer of another one.
+// find finds a transfer that a principal may see, by the end of its ID. It reads the log where the picture does not
+// have the transfer, or has only reports of submitters: these may be about the transfer of another one.
 func find(s *Service, principal, suffix string) (*transfer.Progress, error) {
 	whose, err := s.rights.whose(principal)
 	if err != nil {
@@ -331,9 +331,9 @@ func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	return acknowledge(s, a, r, c.taken || c.refused[g.Principal])
 }
 
-// acknowledge puts an acknowledgement on record. Without a record of the source there is none of the failure either, which
-// submitters can report without end: then the picture alone has the acknowledgement, until coordination starts again. Both
-// count for the limit of the principal, and neither is obeyed twice.
+// acknowledge puts an acknowledgement on record. Without a record of the source there is none of the failure either,
+// which submitters can report without end: then the picture alone has the acknowledgement, until coordination starts
+// again. Both count for the limit of the principal, and neither is obeyed twice.
 func acknowledge(s *Service, a *receivedQuestion, r audit.Record, onRecord bool) error {
 	s.acking.Lock()
 	defer s.acking.Unlock()
@@ -384,8 +384,8 @@ func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progr
 	return s.picture.Transfer(suffix, whose)
 }
 
-// readLog takes the records of sources about transfers into the picture: those of a principal's transfers and of the one
-// with an ID, or without a principal all. found is false if there are none.
+// readLog takes the records of sources about transfers into the picture: those of a principal's transfers and of the
+// one with an ID, or without a principal all. found is false if there are none.
 func readLog(s *Service, suffix, whose string, id transfer.ID) (found bool, err error) {
 	var recs []audit.Record
 	own := 0 // records of coordination

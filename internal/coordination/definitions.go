@@ -427,8 +427,8 @@ func (d *definitions) next() func() {
 	return w.make
 }
 
-// run makes the changes, one after the other, until ctx ends. While the database is not open, run tries to open it after
-// each definitionsPause.
+// run makes the changes, one after the other, until ctx ends. While the database is not open, run tries to open it
+// after each definitionsPause.
 func (d *definitions) run(ctx context.Context) {
 	t := d.clock.NewTimer(definitionsPause)
 	defer t.Stop()

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A transfer that the picture has forgotten is found in the log, as that of its submitter, after any report of another one
-// about its ID.
+// A transfer that the picture has forgotten is found in the log, as that of its submitter, after any report of another
+// one about its ID.
 func TestForgottenTransferIsFoundBehindReports(t *testing.T) {
 	id := transfer.NewID(time.UnixMilli(1_767_225_600_000))
 	log, err := audit.OpenLog(t.TempDir(), time.Now)

@@ -29,8 +29,8 @@ func TestLongQuestionsOfOneAsker(t *testing.T) {
 	}
 }
 
-// An asker has one question about definitions at a time, and these keep neither the questions of agents about earlier runs
-// waiting nor those that read the log.
+// An asker has one question about definitions at a time, and these keep neither the questions of agents about earlier
+// runs waiting nor those that read the log.
 func TestPlacesOfKinds(t *testing.T) {
 	places := newPlaces()
 	kept, ran := places[wire.AskKept], places[wire.AskRan]

@@ -88,8 +88,8 @@ func TestAcknowledgementsOfOnePrincipalAreBounded(t *testing.T) {
 	})
 }
 
-// Acknowledgements of failures that are not on record are obeyed once, and count for the limit of their principal, too. No
-// line of the log tells of them: submitters report failures without end.
+// Acknowledgements of failures that are not on record are obeyed once, and count for the limit of their principal, too.
+// No line of the log tells of them: submitters report failures without end.
 func TestAcknowledgementsOfReportsAreBounded(t *testing.T) {
 	log := &bytes.Buffer{}
 	s := &Service{cfg: Config{Clock: clock.System, Log: slog.New(slog.NewTextHandler(log, nil))}, picture: status.New(clock.System), seen: newObeyedQuestions(nil, clock.System)}

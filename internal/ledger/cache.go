@@ -164,8 +164,8 @@ func removeCopies(file string) error {
 	return err
 }
 
-// copyOf copies a file under a new name beside it, if there is one and the disk has room left after that. Without a file
-// the name is "". Both files are closed after it.
+// copyOf copies a file under a new name beside it, if there is one and the disk has room left after that. Without a
+// file the name is "". Both files are closed after it.
 func copyOf(ctx context.Context, file string, room uint64) (copied string, err error) {
 	from, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {

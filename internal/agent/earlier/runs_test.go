@@ -68,8 +68,8 @@ func TestOnlyRequestsThatHaveNotRunAreTaken(t *testing.T) {
 	})
 }
 
-// Any member may say that its request was a dead letter, and the reader of the queue waits for each question. Many of one
-// principal wait, and those of others do not.
+// Any member may say that its request was a dead letter, and the reader of the queue waits for each question. Many of
+// one principal wait, and those of others do not.
 func TestQuestionsOfOnePrincipalAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := time.Now()

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A member that knows the ID of another one's transfer may report it. The records of the source replace the report, so the
-// transfer stays that of its submitter.
+// A member that knows the ID of another one's transfer may report it. The records of the source replace the report, so
+// the transfer stays that of its submitter.
 func TestReportOfAStrangerTakesNoTransfer(t *testing.T) {
 	r := audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Principal: "ann", Time: time.Unix(1000, 0),
 		Originator: &transfer.Originator{User: "ann", Host: "box"}, Job: "ours"}
@@ -61,7 +61,8 @@ func TestReportStaysWithoutARequest(t *testing.T) {
 	}
 }
 
-// Of the transfers with one ID the one is shown that a source has spoken of, also after a report that names another source.
+// Of the transfers with one ID the one is shown that a source has spoken of, also after a report that names another
+// source.
 func TestReportForAnotherSourceHidesNothing(t *testing.T) {
 	withPicture(t, func(t *testing.T, p *status.Picture) {
 		p.Queued(&transfer.Progress{ID: id(1), Source: "EVIL", Destination: "BETA", Principal: "mallory"})

@@ -568,8 +568,8 @@ func (p *Picture) sorted() []*entry {
 	return all
 }
 
-// before reports whether of two transfers with one ID this one is shown: one that its source has spoken of, and else the
-// first one. Anyone may report the ID for another source.
+// before reports whether of two transfers with one ID this one is shown: one that its source has spoken of, and else
+// the first one. Anyone may report the ID for another source.
 func (e *entry) before(other *entry) bool {
 	if e.said != other.said {
 		return other.said

@@ -40,8 +40,8 @@ func WithdrawnBy(p *Picture, principal string, id transfer.ID, source transfer.A
 // readPause is the time between two readings of the log for one transfer.
 const readPause = time.Minute
 
-// Unread reports whether submitters alone have reported a transfer, and the log was not read for it lately: it may have the
-// transfer of another principal, or of another source.
+// Unread reports whether submitters alone have reported a transfer, and the log was not read for it lately: it may have
+// the transfer of another principal, or of another source.
 func Unread(p *Picture, id transfer.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,13 +72,13 @@ func NoteRead(p *Picture, id transfer.ID) {
 // maxEarly bounds the acknowledgements that wait for their transfers.
 const maxEarly = 10_000
 
-// clockError is the difference that is allowed between the clocks of coordination and of an agent, as for signed messages
-// (word.Ahead).
+// clockError is the difference that is allowed between the clocks of coordination and of an agent, as for signed
+// messages (word.Ahead).
 const clockError = time.Hour
 
-// acknowledge takes coordination's record that a principal has seen the failure of a transfer. The first one counts. The
-// record may be in the log before those of the source: then it waits for the end of its transfer. Where too many wait, the
-// oldest gives way.
+// acknowledge takes coordination's record that a principal has seen the failure of a transfer. The first one counts.
+// The record may be in the log before those of the source: then it waits for the end of its transfer. Where too many
+// wait, the oldest gives way.
 func acknowledge(p *Picture, r *audit.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

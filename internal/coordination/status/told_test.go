@@ -10,8 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An acknowledgement that the log has before the records of the source counts once the transfer has ended, also where the
-// clock of the source is ahead. One from long before the end of the transfer was of an earlier failure.
+// An acknowledgement that the log has before the records of the source counts once the transfer has ended, also where
+// the clock of the source is ahead. One from long before the end of the transfer was of an earlier failure.
 func TestAcknowledgementBeforeItsTransfer(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration // of the end, until the acknowledgement
