@@ -59,7 +59,7 @@ func TestCancelDropsOwnLettersAlone(t *testing.T) {
 		"a queue manager is away":       {both, "ann", by("ann", transfer.Queued), away, "b", false},
 		"of a transfer that runs":       {both, "ann", by("ann", transfer.Running), nil, "bc", false},
 		"coordination does not know":    {both, "mallory", nil, nil, "a", false},
-		"an operator, who knows it not": {both, "root", nil, nil, "", false},
+		"an operator without knowledge": {both, "root", nil, nil, "", false},
 	} {
 		removed := ""
 		got := dropOwn(c.letters, c.self, c.known, func(id string) error {

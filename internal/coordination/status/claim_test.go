@@ -85,7 +85,7 @@ func TestReportForAnotherSourceHidesNothing(t *testing.T) {
 			t.Errorf("the list is %+v", all)
 		}
 		if status.Unread(p, id(1)) {
-			t.Error("the log is read for a transfer of which its source has spoken")
+			t.Error("the log is read for a transfer that its source has spoken of")
 		}
 	})
 }
