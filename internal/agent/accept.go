@@ -142,7 +142,7 @@ type judgement struct {
 	rule    string // of the policy that allows the request
 	refused error  // the reason why a new request is refused
 	full    error  // the queue has no room for a new request
-	alone   bool   // the principal may keep others from repeating the transfer of Retry; the failure of that one then counts as repeated
+	alone   bool   // the principal may end the transfer of Retry: others then cannot repeat it meanwhile, and its failure counts as repeated
 }
 
 // authorise returns the rule of the policy that allows a request.

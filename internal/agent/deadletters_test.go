@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/agent"
+	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/policy"
 	"ferry/internal/sys/clock"
@@ -119,6 +120,31 @@ func TestResentRequestRunsOnce(t *testing.T) {
 	}
 	if n := says.asked.Load(); n != 0 {
 		t.Errorf("coordination is asked %d times about a request that the rules refuse", n)
+	}
+}
+
+// A request that is younger than the ledger cannot have run before, also where the agent has just started.
+func TestResentRequestYoungerThanTheLedger(t *testing.T) {
+	for made, want := range map[time.Duration]int64{-2 * time.Hour: 0, 0: 1} {
+		dir := t.TempDir()
+		c := &stoppedClock{Clock: clock.System, began: time.Now().Add(made)}
+		l, err := ledger.Open(dir, ledger.Options{Reserve: -1, Clock: c})
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := sceneOf(t, agent.Config{Dir: dir})
+		says := tellsRuns(s)
+		says.answer.Store(&wire.Ran{})
+		s.until("the ledger is compared with the log of coordination", s.agent.Compared)
+		if got := settledAs(s, delivery{data: wire.Marshal(wire.Submit{V: wire.Version, Request: request()}), resent: true}); got != "ack" {
+			t.Errorf("a ledger that was made at %s: %s", made, got)
+		}
+		if n := says.asked.Load(); n != want {
+			t.Errorf("a ledger that was made at %s: coordination is asked %d times, not %d", made, n, want)
+		}
 	}
 }
 

@@ -32,8 +32,16 @@ func newIntake(w *transferEnds) *intake {
 		src, err := ledger.Read(w.ledger, func(t *ledger.Tx) (*ledger.Source, error) { return t.Source(id) })
 		return src != nil, err
 	}
+	began := w.cfg.Clock.Now()
+	since := func() (time.Time, error) {
+		at, err := began, error(nil)
+		if w.olderCopy.compared.Load() { // else the ledger may be an older copy, without the transfers since then
+			at, err = ledger.Made(w.ledger)
+		}
+		return at.Add(farFuture), err
+	}
 	return &intake{transferEnds: w, pathChecks: newPathChecks(w.cfg.Clock), refusals: &refusals{core: w.core},
-		earlier: &earlier.Runs{Clock: w.cfg.Clock, Since: w.cfg.Clock.Now().Add(farFuture), Known: known, Ask: coordinationOf(w.core)}}
+		earlier: &earlier.Runs{Clock: w.cfg.Clock, Since: since, Known: known, Ask: coordinationOf(w.core)}}
 }
 
 // submitted takes one message of the COMMAND queue. It is acknowledged when the ledger has it. One that can never be

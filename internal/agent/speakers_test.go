@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,7 +92,7 @@ func sceneOf(t *testing.T, cfg agent.Config) *scene {
 			_ = s.stranger.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Body: wire.Marshal(wire.Registered{})}))
 		}
 	})
-	cfg.Name, cfg.Dir, cfg.Roots = "ALPHA", t.TempDir(), []string{t.TempDir()}
+	cfg.Name, cfg.Dir, cfg.Roots = "ALPHA", cmp.Or(cfg.Dir, t.TempDir()), []string{t.TempDir()}
 	cfg.Log, cfg.Direct = slog.New(slog.NewTextHandler(s.log, nil)), agent.Direct{Mode: agent.DirectOff}
 	s.agent, err = agent.Start(ctx, cfg, connect("ALPHA"))
 	if err != nil {

@@ -84,6 +84,21 @@ func (l asker) coordination(ctx context.Context, ask wire.Ask) (*wire.Answer, er
 	return l.answered(ctx, wire.AskSubject(wire.Coordination, l.conn.Self()), "coordination", ask, l.timeout)
 }
 
+// busyPause is the pause between two tries while coordination is busy.
+const busyPause = 200 * time.Millisecond
+
+// whileBusy is coordination. A coordination that is busy is asked again, for as long as an answer may take.
+func (l asker) whileBusy(ctx context.Context, ask wire.Ask) (*wire.Answer, error) {
+	ans, err := l.coordination(ctx, ask)
+	for end := l.clock.Now().Add(l.timeout); transfer.KindOf(err) == transfer.KindBusy && l.clock.Now().Before(end); {
+		if err := l.sleep(ctx, busyPause); err != nil {
+			return nil, err
+		}
+		ans, err = l.coordination(ctx, ask)
+	}
+	return ans, err
+}
+
 func (l asker) askAgent(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Answer, error) {
 	ans, err := l.answered(ctx, wire.AskAgent(name, l.conn.Self()), "agent "+string(name), ask, l.timeout)
 	if ans == nil && transfer.KindOf(err) == transfer.KindTimeout && ctx.Err() == nil {

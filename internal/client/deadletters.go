@@ -54,13 +54,23 @@ func dropLetters(ctx context.Context, c *Client, of Transfer) bool {
 	if err != nil || len(all) == 0 {
 		return false
 	}
-	state, author := transfer.State(""), c.Conn.Self() // before it is that of a removed letter
-	if p := knownOf(ctx, c, of.Source, []transfer.ID{of.ID})[of.ID]; p != nil {
-		state, author = p.State, p.Principal
+	known := knownOf(ctx, c, of.Source, []transfer.ID{of.ID})[of.ID] // before it is that of a removed letter
+	return dropOwn(all, c.Conn.Self(), known, func(id string) error {
+		_, err := RemoveDeadLetter(ctx, c, id)
+		return err
+	})
+}
+
+// dropOwn is dropLetters with the letters about the transfer. known is the transfer as coordination knows it; nil: it
+// does not, and its author is self.
+func dropOwn(all []wire.DeadLetter, self string, known *transfer.Progress, remove func(id string) error) bool {
+	state, author := transfer.State(""), self
+	if known != nil {
+		state, author = known.State, known.Principal
 	}
 	own := ownLetters(all, author)
 	for _, id := range own { // one that is not found was removed, or sent again
-		if _, err := RemoveDeadLetter(ctx, c, id); err != nil && transfer.KindOf(err) != transfer.KindNotFound {
+		if err := remove(id); err != nil && transfer.KindOf(err) != transfer.KindNotFound {
 			return false
 		}
 	}

@@ -47,10 +47,11 @@ func (a *Away) String() string {
 }
 
 // Kept asks coordination for definitions that agents have told it. It calls fn for each agent of the answer, with the
-// definitions that this user may see; for an agent with many definitions several times.
+// definitions that this user may see; for an agent with many definitions several times. A coordination that is busy is
+// asked again: it answers one such question of a user at a time.
 func (c *Client) Kept(ctx context.Context, ask wire.KeptAsked, fn func(of *wire.KeptAgent) error) error {
 	for {
-		ans, err := c.asker().coordination(ctx, wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(ask)})
+		ans, err := c.asker().whileBusy(ctx, wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(ask)})
 		if err != nil {
 			return err
 		}

@@ -256,7 +256,7 @@ func (c *Client) failures(ctx context.Context, p *transfer.Progress, brought map
 		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log names %d of the %d items of transfer %s that failed", len(all)+there, p.FilesFailed, p.ID).
 			WithHint("the others have not come; try again later, or do all of it once more with --if-exists skip")
 	case int64(there) < p.RetriedFiles:
-		return nil, transfer.Errorf(transfer.KindNotFound, "%d failed files of transfer %s have arrived with retries, and you may see the names of %d", p.RetriedFiles, p.ID, there).
+		return nil, transfer.Errorf(transfer.KindNotFound, "%d failed files of transfer %s have arrived with retries, and you may see only %d of them", p.RetriedFiles, p.ID, there).
 			WithHint("the others would be sent again; try again later, or ask the user of the retry " + p.RetriedAs.String())
 	case len(all) == 0 && there > 0:
 		e := transfer.Errorf(transfer.KindUsage, "all failed items of transfer %s have arrived: it was already retried as %s", p.ID, p.RetriedAs).

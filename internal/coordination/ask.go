@@ -77,28 +77,43 @@ func (s *Service) asked(m qmgr.Message) {
 		return
 	}
 
-	asker := wire.LastToken(m.Subject)
-	if err := s.reading.enter(asker); err != nil {
+	asker, places := wire.LastToken(m.Subject), s.places[ask.Kind]
+	if places == nil {
+		places = s.reading
+	}
+	if err := places.enter(asker); err != nil {
 		s.answer(m, ask, err)
 		return
 	}
 	go func() {
-		defer s.reading.leave(asker)
+		defer places.leave(asker)
 		s.answer(m, ask, nil)
 	}()
 }
 
-// slowQuestions counts the questions that are answered beside the others, by asker. One asker leaves a place free.
+// slowQuestions counts the questions that are answered beside the others, by asker.
 type slowQuestions struct {
+	each int // of one asker; one asker leaves a place free
+
 	mu  sync.Mutex
 	of  map[string]int
 	all int
 }
 
+func newSlowQuestions(each int) *slowQuestions {
+	return &slowQuestions{each: each, of: map[string]int{}}
+}
+
+// newPlaces returns the kinds of slow questions that have places of their own. A question about definitions may look at
+// many of them, and the reader of an agent's queue waits for an answer to AskRan.
+func newPlaces() map[wire.Kind]*slowQuestions {
+	return map[wire.Kind]*slowQuestions{wire.AskKept: newSlowQuestions(1), wire.AskRan: newSlowQuestions(1)}
+}
+
 func (r *slowQuestions) enter(asker string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all >= readers || r.of[asker] >= readers-1 {
+	if r.all >= readers || r.of[asker] >= r.each {
 		return transfer.Errorf(transfer.KindBusy, "coordination already answers %d long questions, %d of them of %s", r.all, r.of[asker], asker).
 			WithHint("try again in a few seconds")
 	}
@@ -269,21 +284,30 @@ func (s *Service) askTransfer(a *receivedQuestion, ans *wire.Answer) error {
 	return err
 }
 
-// find finds a transfer that a principal may see, by the end of its ID.
+// find finds a transfer that a principal may see, by the end of its ID. It reads the log where the picture does not
+// have the transfer, or has only reports of submitters: these may be about the transfer of another one.
 func find(s *Service, principal, suffix string) (*transfer.Progress, error) {
 	whose, err := s.rights.whose(principal)
 	if err != nil {
 		return nil, err
 	}
 	g, err := s.picture.Transfer(suffix, whose)
-	if transfer.KindOf(err) == transfer.KindNotFound {
-		g, err = s.fromLog(suffix, whose, err)
+	switch {
+	case transfer.KindOf(err) == transfer.KindNotFound:
+		return s.fromLog(suffix, whose, err)
+	case err == nil && status.Unread(s.picture, g.ID):
+		if _, err := readLog(s, suffix, whose, g.ID); err != nil {
+			return nil, err
+		}
+		status.NoteRead(s.picture, g.ID)
+		return s.picture.Transfer(suffix, whose)
 	}
 	return g, err
 }
 
-// askSeen acknowledges the failure of a transfer, for a principal that may end it: the submitter, or an operator. By the
-// source's own account that is the submitter of a request that the source has taken or refused.
+// askSeen acknowledges the failure of a transfer, for a principal that may end it: the submitter, or an operator. The
+// submitter is that of the request that the source has taken, by its own account; without one, that of a refused or
+// reported request.
 func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Seen](a.Kind, a.Body)
 	if err != nil {
@@ -307,8 +331,9 @@ func askSeen(s *Service, a *receivedQuestion, _ *wire.Answer) error {
 	return acknowledge(s, a, r, c.taken || c.refused[g.Principal])
 }
 
-// acknowledge puts an acknowledgement on record. Without a record of the source there is none of the failure either, which
-// submitters can report without end: then the picture alone has the acknowledgement.
+// acknowledge puts an acknowledgement on record. Without a record of the source there is none of the failure either,
+// which submitters can report without end: then the picture alone has the acknowledgement, until coordination starts
+// again. Both count for the limit of the principal, and neither is obeyed twice.
 func acknowledge(s *Service, a *receivedQuestion, r audit.Record, onRecord bool) error {
 	s.acking.Lock()
 	defer s.acking.Unlock()
@@ -317,17 +342,18 @@ func acknowledge(s *Service, a *receivedQuestion, r audit.Record, onRecord bool)
 		return transfer.Errorf(transfer.KindBusy, "coordination has too many transfers to keep transfer %s in its picture", r.Transfer).WithHint("try again")
 	}
 	err := acknowledgeable(&g)
+	if err == nil {
+		err = s.seen.once(a)
+	}
 	if err == nil && onRecord {
-		if err = s.seen.once(a); err == nil {
-			err = s.log.AppendOwn(r)
-		}
+		err = s.log.AppendOwn(r)
 	}
 	if err != nil {
 		return err
 	}
 	r.Agent = audit.Coordination
 	s.picture.Record(&r)
-	s.cfg.Log.Info("failure of a transfer acknowledged", "transfer", r.Transfer, "principal", a.Principal)
+	s.cfg.Log.Debug("failure of a transfer acknowledged", "transfer", r.Transfer, "principal", a.Principal)
 	return nil
 }
 
@@ -348,6 +374,19 @@ func acknowledgeable(g *transfer.Progress) error {
 
 // fromLog puts a transfer together that the picture has forgotten.
 func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progress, error) {
+	found, err := readLog(s, suffix, whose, transfer.ID{})
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, notFound
+	}
+	return s.picture.Transfer(suffix, whose)
+}
+
+// readLog takes the records of sources about transfers into the picture: those of a principal's transfers and of the
+// one with an ID, or without a principal all. found is false if there are none.
+func readLog(s *Service, suffix, whose string, id transfer.ID) (found bool, err error) {
 	var recs []audit.Record
 	own := 0 // records of coordination
 	if err := s.log.Find(audit.Filter{IDSuffix: suffix, Limit: 10_000}, func(_ int64, _ []byte, r *audit.Record) error {
@@ -355,7 +394,7 @@ func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progr
 			recs, own = append(recs, *r), own+1
 			return nil
 		}
-		if whose != "" && r.Principal != whose && r.Agent.Token() != whose && r.Destination.Token() != whose {
+		if whose != "" && r.Transfer != id && r.Principal != whose && r.Agent.Token() != whose && r.Destination.Token() != whose {
 			return nil
 		}
 		if r.Role == audit.RoleSource && (r.Source == "" || r.Source == r.Agent) {
@@ -363,17 +402,13 @@ func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progr
 		}
 		return nil
 	}); err != nil {
-		return nil, err
+		return false, err
 	}
 
 	for i := len(recs) - 1; i >= 0; i-- {
 		s.picture.Record(&recs[i])
 	}
-
-	if len(recs) == own {
-		return nil, notFound
-	}
-	return s.picture.Transfer(suffix, whose)
+	return len(recs) > own, nil
 }
 
 var errPage = errors.New("the page is full")

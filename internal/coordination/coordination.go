@@ -58,7 +58,8 @@ type Service struct {
 	gone    chan struct{} // closed with lost set
 	losing  sync.Once
 	lost    error
-	reading slowQuestions // the questions that read the log
+	reading *slowQuestions               // the questions that read the log
+	places  map[wire.Kind]*slowQuestions // those that have places of their own
 
 	seen   *obeyedQuestions // acknowledgements
 	acking sync.Mutex       // held while one is put on record
@@ -73,7 +74,7 @@ type Service struct {
 // Bounds of the resources that agents can make the service use.
 const (
 	maxLedgers = 1024 // of an agent, in the log
-	readers    = 4    // questions that read the log
+	readers    = 4    // questions that read the log, and of each kind that has places of its own
 )
 
 // Start opens the log, rebuilds the picture from it and begins to listen. It
@@ -112,7 +113,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 			WithHint("there is one writer of the audit log; stop the other, or give --coordination none")
 	}
 
-	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), logbook: translate.NewLogbook(), reading: slowQuestions{of: map[string]int{}},
+	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), logbook: translate.NewLogbook(), reading: newSlowQuestions(readers - 1), places: newPlaces(),
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
 	whole, err := s.open()
 	if err != nil {

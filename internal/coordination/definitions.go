@@ -427,11 +427,18 @@ func (d *definitions) next() func() {
 	return w.make
 }
 
-// run makes the changes, one after the other, until ctx ends.
+// run makes the changes, one after the other, until ctx ends. While the database is not open, run tries to open it
+// after each definitionsPause.
 func (d *definitions) run(ctx context.Context) {
+	t := d.clock.NewTimer(definitionsPause)
+	defer t.Stop()
 	for {
 		select {
 		case <-d.more:
+		case <-t.C():
+			if store, _ := d.open(); store == nil {
+				t.Reset(d.retry.Sub(d.clock.Now()))
+			}
 		case <-ctx.Done():
 			return
 		}

@@ -1,10 +1,14 @@
 package coordination
 
 import (
+	"bytes"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"ferry/internal/audit"
+	"ferry/internal/coordination/status"
 	"ferry/internal/security/word"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
@@ -82,4 +86,34 @@ func TestAcknowledgementsOfOnePrincipalAreBounded(t *testing.T) {
 			t.Errorf("of eve, some hours later: %v", err)
 		}
 	})
+}
+
+// Acknowledgements of failures that are not on record are obeyed once, and count for the limit of their principal, too.
+// No line of the log tells of them: submitters report failures without end.
+func TestAcknowledgementsOfReportsAreBounded(t *testing.T) {
+	log := &bytes.Buffer{}
+	s := &Service{cfg: Config{Clock: clock.System, Log: slog.New(slog.NewTextHandler(log, nil))}, picture: status.New(clock.System), seen: newObeyedQuestions(nil, clock.System)}
+	s.seen.each = 2
+	asked := func() *receivedQuestion {
+		return &receivedQuestion{Ask: &wire.Ask{Principal: "eve"}, author: &word.Author{Statement: word.Statement{ID: transfer.NewID(time.Now()), Made: time.Now().Add(time.Minute).UnixMilli()}}}
+	}
+	give := func(a *receivedQuestion) error {
+		id := transfer.NewID(time.Now())
+		for _, state := range []transfer.State{transfer.Queued, transfer.Failed} {
+			s.picture.Queued(&transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", Principal: "eve", State: state})
+		}
+		return acknowledge(s, a, audit.Record{Event: audit.Acked, Transfer: id, Source: "ALPHA", Principal: "eve"}, false)
+	}
+	first := asked()
+	for n, c := range []struct {
+		ask  *receivedQuestion
+		want transfer.Kind
+	}{{first, transfer.KindNone}, {first, transfer.KindConflict}, {asked(), transfer.KindNone}, {asked(), transfer.KindBusy}} {
+		if err := give(c.ask); transfer.KindOf(err) != c.want {
+			t.Errorf("acknowledgement %d: %v", n, err)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log has %s", log)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -118,19 +119,30 @@ func (s *boltStore) inspectCache(ctx context.Context, patience time.Duration) er
 	return s.inspect(ctx, f, patience)
 }
 
-// copyCache replaces a database by its copy, while opt.Fence reports that this process has the directory. Where it
-// fails, it leaves no part of the copy: other files of the disk need the space.
+// cacheCopy begins the end of the name of a copy that copyCache makes. The rest of it is random: two processes may make
+// copies at once.
+const cacheCopy = ".new"
+
+// copyCache replaces a database by its copy, while opt.Fence reports that this process has the directory. It removes
+// copies that ended processes have left. Where it fails, it leaves no part of its own: other files of the disk need the
+// space.
 func copyCache(ctx context.Context, file string, opt CacheOptions) error {
-	copied := file + ".new"
-	exists, err := copyTo(ctx, copied, file, opt.Room)
-	if err == nil && exists {
+	err := opt.Fence()
+	if err == nil {
+		err = removeCopies(file)
+	}
+	copied := ""
+	if err == nil {
+		copied, err = copyOf(ctx, file, opt.Room)
+	}
+	if err == nil && copied != "" {
 		err = opt.Fence()
 	}
-	if err == nil && exists {
+	if err == nil && copied != "" {
 		err = os.Rename(copied, file)
 	}
 	if err != nil {
-		if opt.Fence() == nil { // otherwise it may be the copy of the process that has the directory now
+		if copied != "" {
 			os.Remove(copied)
 		}
 		return transfer.Errorf(transfer.KindUnwritable, "the database %s cannot be taken over: %w", file, err)
@@ -138,32 +150,45 @@ func copyCache(ctx context.Context, file string, opt CacheOptions) error {
 	return nil
 }
 
-// copyTo copies a file, if there is one and the disk has room left after that. Both files are closed after it.
-func copyTo(ctx context.Context, path, file string, room uint64) (exists bool, err error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+// removeCopies removes the copies of a database.
+func removeCopies(file string) error {
+	dir, name := filepath.Split(file)
+	all, err := os.ReadDir(filepath.Clean(dir))
+	for _, e := range all {
+		if err == nil && strings.HasPrefix(e.Name(), name+cacheCopy) {
+			if err = os.Remove(filepath.Join(dir, e.Name())); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
 	}
+	return err
+}
+
+// copyOf copies a file under a new name beside it, if there is one and the disk has room left after that. Without a
+// file the name is "". Both files are closed after it.
+func copyOf(ctx context.Context, file string, room uint64) (copied string, err error) {
 	from, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return "", nil
 	}
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	defer from.Close()
 	info, err := from.Stat()
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	if dir, need := filepath.Dir(path), uint64(info.Size())+room; !space.Has(dir, need, 1) {
-		return false, transfer.Errorf(transfer.KindNoSpace, "the disk of %s lacks space: %d bytes are needed", dir, need)
+	dir, need := filepath.Dir(file), uint64(info.Size())+room
+	if !space.Has(dir, need, 1) {
+		return "", transfer.Errorf(transfer.KindNoSpace, "the disk of %s lacks space: %d bytes are needed", dir, need)
 	}
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	to, err := os.CreateTemp(dir, filepath.Base(file)+cacheCopy+"*")
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	_, err = io.Copy(to, io.NewSectionReader(endingReader{ctx, from}, 0, info.Size()))
-	return true, errors.Join(err, to.Sync(), to.Close())
+	return to.Name(), errors.Join(err, to.Sync(), to.Close())
 }
 
 // An endingReader reads until its context ends.

@@ -100,11 +100,11 @@ func TestCacheThatCannotBeRead(t *testing.T) {
 		fence func() error
 		room  uint64
 		kind  transfer.Kind
-		left  bool // a part of the copy
+		left  bool // the copy of another process
 	}{
-		"a loop of links":           {t.Context(), func(file string) error { return os.Symlink(file, file) }, nil, 0, transfer.KindUnreadable, false},
-		"a directory":               {t.Context(), func(file string) error { return os.Mkdir(file, 0o700) }, nil, 0, transfer.KindUnreadable, false},
-		"its reader ends":           {ended, nil, nil, 0, transfer.KindUnreadable, false},
+		"a loop of links":           {t.Context(), func(file string) error { return os.Symlink(file, file) }, nil, 0, transfer.KindUnreadable, true},
+		"a directory":               {t.Context(), func(file string) error { return os.Mkdir(file, 0o700) }, nil, 0, transfer.KindUnreadable, true},
+		"its reader ends":           {ended, nil, nil, 0, transfer.KindUnreadable, true},
 		"its reader ends a copy":    {ended, nil, func() error { return nil }, 0, transfer.KindUnwritable, false},
 		"another one has taken it":  {t.Context(), nil, func() error { return errors.New("taken") }, 0, transfer.KindUnwritable, true},
 		"the disk lacks space":      {t.Context(), nil, func() error { return nil }, 1 << 62, transfer.KindUnwritable, false},
@@ -121,6 +121,7 @@ func TestCacheThatCannotBeRead(t *testing.T) {
 			}
 			before, err := os.Lstat(file)
 			mustDo(t, err)
+			mustDo(t, os.WriteFile(file+".new1", nil, 0o600))
 			_, aside, err := OpenCache(c.ctx, file, CacheOptions{Begin: begin, Fence: c.fence, Room: c.room})
 			if transfer.KindOf(err) != c.kind || aside != nil {
 				t.Errorf("it is set aside: %v; it opens: %v", aside, err)
@@ -132,9 +133,40 @@ func TestCacheThatCannotBeRead(t *testing.T) {
 			if _, err := os.Lstat(file + CacheAside); err == nil {
 				t.Error("it is set aside")
 			}
-			if _, err := os.Lstat(file + ".new"); (err == nil) != c.left {
-				t.Errorf("a part of the copy: %v", err)
+			list, err := os.ReadDir(filepath.Dir(file))
+			mustDo(t, err)
+			if left := len(list) == 2 && list[1].Name() == filepath.Base(file)+".new1"; left != c.left || !left && len(list) != 1 {
+				t.Errorf("the directory has %v", list)
 			}
 		})
+	}
+}
+
+// A process that has lost the directory during its copy removes that copy alone.
+func TestCacheTakenDuringItsCopy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cache.db")
+	begin := func(StoreTx) error { return nil }
+	s, _, err := OpenCache(t.Context(), file, CacheOptions{Begin: begin})
+	mustDo(t, err)
+	mustDo(t, s.Close())
+	before, err := os.Stat(file)
+	mustDo(t, err)
+	asked, other := 0, file+".new-of-the-other"
+	_, _, err = OpenCache(t.Context(), file, CacheOptions{Begin: begin, Fence: func() error {
+		if asked++; asked == 1 {
+			return nil
+		}
+		mustDo(t, os.WriteFile(other, nil, 0o600)) // the other one begins its copy
+		return errors.New("taken")
+	}})
+	if transfer.KindOf(err) != transfer.KindUnwritable {
+		t.Errorf("it opens: %v", err)
+	}
+	list, err := os.ReadDir(filepath.Dir(file))
+	mustDo(t, err)
+	after, err := os.Stat(file)
+	mustDo(t, err)
+	if len(list) != 2 || filepath.Join(filepath.Dir(file), list[1].Name()) != other || !os.SameFile(before, after) {
+		t.Errorf("the directory has %v", list)
 	}
 }

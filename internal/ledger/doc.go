@@ -11,7 +11,7 @@
 //
 // The buckets of ledger.db; every value is JSON that begins with its version:
 //
-//	meta       version, incarnation, generation, running time, floor, floor of commands, clean
+//	meta       version, incarnation, generation, when it was made, running time, floor, floor of commands, clean
 //	source     transfer ID → Source: this agent sends it
 //	incoming   transfer ID → Incoming: this agent receives it
 //	items      transfer ID, item → Item: an incoming item that is not over

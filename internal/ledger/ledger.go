@@ -214,6 +214,11 @@ func (l *Ledger) begin() error {
 			return transfer.Errorf(transfer.KindVersion, "the ledger has format %d; this version of Ferry reads %d", v, formatVersion).
 				WithHint("run the version of Ferry that has written it; or " + damagedHint)
 		}
+		if getU64(m, "made") == 0 { // an earlier version has made it
+			if err := putMade(m, l.opt.Clock.Now()); err != nil {
+				return err
+			}
+		}
 		l.incarnation = getU64(m, "incarnation")
 		l.generation = getU64(m, "generation") + 1
 		l.unclean = getU64(m, "clean") == 0

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"ferry/internal/transfer"
 )
@@ -136,8 +137,22 @@ func Mark(l *Ledger) (mark string, err error) {
 func Remark(t *Tx) error {
 	var n [8]byte
 	rand.Read(n[:])
-	return putU64(t.tx.Bucket(bMeta), "mark", binary.BigEndian.Uint64(n[:])|1)
+	m := t.tx.Bucket(bMeta)
+	return errors.Join(putU64(m, "mark", binary.BigEndian.Uint64(n[:])|1), putMade(m, t.l.opt.Clock.Now()))
 }
+
+// Made returns the time, by the agent's clock, since that the ledger has had all transfers that the agent has taken:
+// that of its making, or of the last Remark. Of a ledger that an earlier version has made, it is the time of its first
+// opening by this one.
+func Made(l *Ledger) (at time.Time, err error) {
+	err = l.View(func(t *Tx) error {
+		at = time.UnixMilli(int64(getU64(t.tx.Bucket(bMeta), "made")))
+		return nil
+	})
+	return at, err
+}
+
+func putMade(meta Bucket, at time.Time) error { return putU64(meta, "made", uint64(at.UnixMilli())) }
 
 // OlderCopyOf returns the document that records that the ledger was found to be an older copy of itself.
 func OlderCopyOf(t *Tx) Document { return Document{t, []byte("set back")} }

@@ -2,8 +2,10 @@ package ledger_test
 
 import (
 	"testing"
+	"time"
 
 	"ferry/internal/ledger"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
 
@@ -75,4 +77,34 @@ func TestMarkOfAnOlderCopy(t *testing.T) {
 	if after == before || mark() != after {
 		t.Errorf("the mark was %s, and is %s, then %s", before, after, mark())
 	}
+}
+
+// A laterClock is a clock that a test sets.
+type laterClock struct {
+	clock.Clock
+	now time.Time
+}
+
+func (c *laterClock) Now() time.Time { return c.now }
+
+// A ledger keeps the time since that it has all transfers of its agent: that of its making, or of the last Remark.
+func TestTimeOfMaking(t *testing.T) {
+	dir, c := t.TempDir(), &laterClock{clock.System, time.UnixMilli(1_800_000_000_000)}
+	made := func(want time.Time) {
+		t.Helper()
+		l, err := ledger.Open(dir, ledger.Options{Reserve: -1, Clock: c})
+		must(t, err)
+		defer l.Close()
+		if at, err := ledger.Made(l); err != nil || !at.Equal(want) {
+			t.Errorf("it was made at %v, not %v; %v", at, want, err)
+		}
+		if c.now.After(want) {
+			must(t, l.Update(ledger.Remark))
+		}
+	}
+	first := c.now
+	made(first)
+	c.now = first.Add(time.Hour)
+	made(first)
+	made(c.now)
 }

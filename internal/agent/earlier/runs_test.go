@@ -14,12 +14,13 @@ import (
 )
 
 // A request that was a dead letter is taken only if coordination answers that it has not run. One that the ledger has, and
-// one that is younger than the run of the agent, need no answer.
+// one that is younger than the ledger, need no answer.
 func TestOnlyRequestsThatHaveNotRunAreTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, known := 0, false
+		asked, known, made := 0, false, time.Now()
+		var unread error      // of the ledger
 		var says *wire.Answer // nil: coordination is silent
-		r := &Runs{Clock: clock.System, Since: time.Now(), Known: func(transfer.ID) (bool, error) { return known, nil },
+		r := &Runs{Clock: clock.System, Since: func() (time.Time, error) { return made, unread }, Known: func(transfer.ID) (bool, error) { return known, nil },
 			Ask: func(_ context.Context, ask []byte, _ time.Duration) ([]byte, error) {
 				asked++
 				a, err := wire.DecodeAsk(ask)
@@ -56,6 +57,41 @@ func TestOnlyRequestsThatHaveNotRunAreTaken(t *testing.T) {
 			if err := r.Check(t.Context(), c.id, "ann"); transfer.KindOf(err) != c.want || asked != c.asked {
 				t.Errorf("request %d: %v, after %d questions", n, err, asked)
 			}
+		}
+
+		//house:sleep because it runs in a bubble
+		time.Sleep(ranOver)
+		known, says, unread, asked = false, ran(wire.Ran{}), errors.New("the ledger is closed"), 0
+		if err := r.Check(t.Context(), young, "ann"); !errors.Is(err, unread) || asked != 0 {
+			t.Errorf("without the time of the ledger: %v, after %d questions", err, asked)
+		}
+	})
+}
+
+// Any member may say that its request was a dead letter, and the reader of the queue waits for each question. Many of
+// one principal wait, and those of others do not.
+func TestQuestionsOfOnePrincipalAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := time.Now()
+		r := &Runs{Clock: clock.System, Since: func() (time.Time, error) { return made, nil }, Known: func(transfer.ID) (bool, error) { return false, nil },
+			Ask: func(context.Context, []byte, time.Duration) ([]byte, error) {
+				return wire.Marshal(&wire.Answer{V: wire.Version, Body: wire.Marshal(wire.Ran{})}), nil
+			}}
+		check := func(by string) error { return r.Check(t.Context(), transfer.NewID(made.Add(-time.Hour)), by) }
+		for range 2 {
+			for n := range ranEach {
+				if err := check("eve"); err != nil {
+					t.Fatalf("question %d: %v", n, err)
+				}
+			}
+			if err := check("eve"); transfer.KindOf(err) != transfer.KindBusy {
+				t.Errorf("one question more: %v", err)
+			}
+			if err := check("ann"); err != nil {
+				t.Errorf("of another one: %v", err)
+			}
+			//house:sleep because it runs in a bubble
+			time.Sleep(ranOver)
 		}
 	})
 }

@@ -44,18 +44,12 @@ The transfers must be your own, or you need the authority operate at their sourc
 			defer done()
 			ids := args
 			if len(args) == 0 {
-				others := 0
-				if err := s.failures(ctx, cmd, net, filter, func(p *transfer.Progress) {
-					if ofAnother(net, filter, p) {
-						others++
-						return
-					}
-					ids = append(ids, p.ID.String())
-				}); err != nil {
+				others, err := s.failures(ctx, cmd, net, filter, func(p *transfer.Progress) { ids = append(ids, p.ID.String()) })
+				if err != nil {
 					return err
 				}
 				if others > 0 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %s of other users; --user NAME acknowledges those of one, and --user '*' all\n", output.Plural(int64(others), "transfer"))
+					fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %s of other users; --user NAME acknowledges those of one, and --user '*' all\n", output.Plural(others, "transfer"))
 				}
 				if len(ids) == 0 {
 					if err := s.which.CheckAgents(ctx, net); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,23 +78,51 @@ func (s *choice) check(cmd *cobra.Command, args []string) error {
 }
 
 // failures calls fn for the failed and partial transfers that the filters select and that are open, the newest first. It
-// says if there are more.
-func (s *choice) failures(ctx context.Context, cmd *cobra.Command, net *client.Client, filter *wire.Filter, fn func(*transfer.Progress)) error {
+// says if there are more. It leaves out those of other users, and returns their number. With --user, and in a network
+// without identities, it takes those of all.
+func (s *choice) failures(ctx context.Context, cmd *cobra.Command, net *client.Client, filter *wire.Filter, fn func(*transfer.Progress)) (others int64, err error) {
 	filter.States, filter.Open = []transfer.State{transfer.Failed, transfer.Partial}, true
-	end, err := net.Transfers(ctx, filter, s.which.Limit, func(p *transfer.Progress) error {
-		fn(p)
-		return nil
-	})
+	self := ""
+	if filter.User == "" && net.Conn.Identity() != nil {
+		self = net.Conn.Self()
+	}
+	list := func(filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (client.Listing, error) {
+		return client.EachTransfer(ctx, net, filter, limit, fn)
+	}
+	end, others, err := listOwn(list, self, filter, s.which.Limit, fn)
 	if err == nil {
 		leftOut(cmd.ErrOrStderr(), &end, filter.Since)
 	}
-	return err
+	return others, err
 }
 
-// ofAnother reports whether a selection leaves out a transfer because it is another user's. A selection with --user, and one
-// in a network without identities, takes those of all.
-func ofAnother(net *client.Client, filter *wire.Filter, p *transfer.Progress) bool {
-	return filter.User == "" && net.Conn.Identity() != nil && p.Principal != net.Conn.Self()
+// A lister lists transfers that pass a filter.
+type lister func(filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (client.Listing, error)
+
+// listOwn calls fn for up to limit transfers of a principal that pass a filter, and counts those of others. Without a
+// principal it calls fn for those of all.
+func listOwn(list lister, self string, filter *wire.Filter, limit int, fn func(*transfer.Progress)) (end client.Listing, others int64, err error) {
+	own := *filter
+	if self != "" {
+		name := self
+		if p, err := transfer.ParsePath(self); err == nil {
+			name = string(p)
+		}
+		own.User = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name) // a pattern of itself alone
+	}
+	end, err = list(&own, limit, func(p *transfer.Progress) error {
+		if self != "" && p.Principal != self { // its principal is not known
+			others++
+			return nil
+		}
+		fn(p)
+		return nil
+	})
+	if err != nil || self == "" {
+		return end, 0, err
+	}
+	all, err := list(filter, 1, func(*transfer.Progress) error { return nil })
+	return end, others + max(all.Sums.Transfers-end.Sums.Transfers, 0), err
 }
 
 // leftOut says which transfers a selection lacks.
@@ -145,26 +174,23 @@ A new transfer has your name and your rights, also where the old one was another
 			}
 			var ids []string
 			whole := map[string]bool{}
-			others, denied := 0, 0
-			if err := s.failures(ctx, cmd, net, filter, func(p *transfer.Progress) {
-				switch {
-				case p.Code == transfer.KindDenied.Code():
+			denied := int64(0)
+			others, err := s.failures(ctx, cmd, net, filter, func(p *transfer.Progress) {
+				if p.Code == transfer.KindDenied.Code() {
 					denied++
-					return
-				case ofAnother(net, filter, p):
-					others++
 					return
 				}
 				ids = append(ids, p.ID.String())
 				whole[p.ID.String()] = p.Files == 0 && p.FilesFailed == 0 // it ended before any of its items was decided
-			}); err != nil {
+			})
+			if err != nil {
 				return err
 			}
 			if denied > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %d transfers that the rules refused; ferry transfer retry ID repeats one in your name\n", denied)
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %s that the rules refused; ferry transfer retry ID repeats one in your name\n", output.Plural(denied, "transfer"))
 			}
 			if others > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %d transfers of other users; --user NAME repeats those of one in your name, with your rights\n", others)
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: left out %s of other users; --user NAME repeats those of one in your name, with your rights\n", output.Plural(others, "transfer"))
 			}
 			if len(ids) == 0 {
 				if err := s.which.CheckAgents(ctx, net); err != nil {

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/audit"
 	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A transfer that cannot be repeated does not keep the others, and the first code is that of the command.
@@ -66,6 +68,48 @@ func TestLeftOut(t *testing.T) {
 			if !strings.Contains(out.String(), text) {
 				t.Errorf("%+v: it says %q, without %q", c.end, out.String(), text)
 			}
+		}
+	}
+}
+
+// The transfers of others take no place of a selection's limit, and are counted. The name of a user is no pattern.
+func TestSelectionOfOwn(t *testing.T) {
+	all := []transfer.Progress{{Principal: "bob"}, {Principal: "ann%40box%2a"}, {Principal: "ann@boxer"}, {Principal: "ann%40box%2a"}, {Principal: "bob"}, {Originator: "ann@box*"}}
+	list := func(f *wire.Filter, limit int, fn func(*transfer.Progress) error) (end client.Listing, err error) {
+		for n := range all {
+			name, _ := transfer.ParsePath(all[n].Principal)
+			if name == "" { // a record of it is still to come
+				name = transfer.Path(all[n].Originator)
+			}
+			if f.User != "" && !audit.Like(f.User, string(name)) {
+				continue
+			}
+			end.Sums.Transfers++
+			if end.Sums.Transfers > int64(limit) {
+				end.Left++
+			} else if err := fn(&all[n]); err != nil {
+				return end, err
+			}
+		}
+		return end, nil
+	}
+	for _, c := range []struct {
+		self, user  string
+		limit       int
+		taken, left int
+		others      int64
+	}{
+		{"ann%40box%2a", "", 10, 2, 0, 4},
+		{"ann%40box%2a", "", 2, 2, 1, 3},
+		{"ann%40box%2a", "", 1, 1, 2, 3},
+		{"carol", "", 10, 0, 0, 6},
+		{"", "bob", 1, 1, 1, 0},
+		{"", "", 10, 6, 0, 0},
+	} {
+		taken := 0
+		end, others, err := listOwn(list, c.self, &wire.Filter{User: c.user}, c.limit, func(*transfer.Progress) { taken++ })
+		if err != nil || taken != c.taken || end.Left != c.left || others != c.others {
+			t.Errorf("%+v: %d are taken, %d left, %d of others, %v", c, taken, end.Left, others, err)
 		}
 	}
 }

@@ -27,12 +27,12 @@ func (p *Picture) Transfers(q Query) (out []transfer.Progress, left int) {
 	defer p.mu.Unlock()
 	var last transfer.ID
 	for _, e := range p.sorted() {
-		if e.ID == last || !q.Before.IsZero() && string(e.ID[:]) >= string(q.Before[:]) {
-			continue // another agent's word about an ID is not a transfer
+		if e.ID == last || !q.Before.IsZero() && string(e.ID[:]) >= string(q.Before[:]) || q.Whose != "" && !Of(&e.Progress, q.Whose) {
+			continue // another agent's word about an ID is not a transfer, and hides none of the principal
 		}
 		last = e.ID
 		switch {
-		case !p.matches(q.Filter, e), q.Whose != "" && !Of(&e.Progress, q.Whose):
+		case !p.matches(q.Filter, e):
 		case len(out) == q.Limit:
 			left++
 		default:
@@ -56,12 +56,12 @@ func (p *Picture) Sums(q Query) (sums wire.Sums) {
 	defer p.mu.Unlock()
 	var last transfer.ID
 	for _, e := range p.sorted() {
-		if e.ID == last {
+		if e.ID == last || q.Whose != "" && !Of(&e.Progress, q.Whose) {
 			continue
 		}
 		last = e.ID
 		switch {
-		case q.Whose != "" && !Of(&e.Progress, q.Whose) || !p.passes(q.Filter, e):
+		case !p.passes(q.Filter, e):
 		case p.matches(q.Filter, e):
 			sums.Add(&e.Progress)
 		case e.related.Acknowledged != nil:

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"cmp"
 	"sort"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type Picture struct {
 	transfers map[key]*entry
 	retries   map[key][]*entry                 // of transfers that were repeated: the transfers of the picture that name them
 	early     map[key]transfer.Acknowledgement // acknowledgements of transfers that the picture does not have yet
+	earliest  []key                            // of those, the oldest first
 	complete  time.Time                        // transfers that ended before may be missing; zero: none is
 	count     uint64                           // entries ever made
 	bytes     int                              // of all entries
@@ -60,7 +62,7 @@ type key struct {
 type entry struct {
 	transfer.Progress
 	meta  map[string]string // of the request, once the audit log has it
-	made  uint64            // the first of those with one ID is the one that is shown
+	made  uint64            // orders those with one ID; see before
 	said  bool              // by its submitter alone
 	bytes int
 
@@ -68,7 +70,8 @@ type entry struct {
 	mayEnd  bool             // the submitter may end the transfer that it repeats
 	brought []broughtItem    // of the failed items of that, transfer.MaxFailures at most
 	rate    rate
-	refused bool // made of a refusal alone: the ID may be of another principal's transfer
+	claimed bool      // made of a submitter's report or of a refusal: the ID may be of another principal's transfer
+	read    time.Time // when the log was last read for it; see NoteRead
 
 	confirmed string // the run of its source that has answered for it
 	listed    int    // how often Unconfirmed has listed it
@@ -215,7 +218,7 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	if e.said {
 		e.related.Acknowledged = nil // of the failure that the submitter had reported
 	}
-	e.Progress, e.said, e.refused = *g, false, false
+	e.Progress, e.said, e.claimed = *g, false, false
 	e.rate.take(g, p.clock.Now())
 	p.confirm(e)
 	p.weigh(e)
@@ -240,6 +243,7 @@ func (p *Picture) Queued(g *transfer.Progress) {
 
 	if e == nil {
 		e = p.add(g)
+		e.claimed = true
 	}
 
 	e.said = true
@@ -426,9 +430,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 		e.related.Acknowledged = nil
 	}
 	e.said = false
-	if r.Event == audit.Submitted || r.Event == audit.Accepted {
-		e.belongs(r)
-	}
+	e.belongs(r)
 	if s := p.agents[r.Agent]; s != nil && s.beat.Incarnation == r.Incarnation && !r.Time.Before(s.beat.Started) {
 		p.confirm(e)
 	}
@@ -439,18 +441,26 @@ func (p *Picture) Record(r *audit.Record) bool {
 	return true
 }
 
-// belongs takes the principal of a request that the agent has taken. The request replaces one of the same ID that was
-// refused before.
+// belongs takes the principal of a request that the agent has taken. The request replaces a claim to its ID: a request
+// that was refused before, or a report, which anyone may give.
 func (e *entry) belongs(r *audit.Record) {
-	if e.refused {
-		e.refused, e.Principal, e.Originator, e.Destination, e.Job = false, "", "", r.Destination, r.Job
-		if r.Originator != nil {
-			e.Originator = r.Originator.String()
-		}
+	switch {
+	case !e.claimed && (r.Event == audit.Submitted || r.Event == audit.Accepted):
+		e.Principal = cmp.Or(e.Principal, r.Principal)
+		return
+	case !e.claimed, r.Destination == "": // the agent has not taken a request that it cannot read, or that was cancelled before it came
+		return
 	}
-	if e.Principal == "" {
-		e.Principal = r.Principal
+	by, from := r.Principal, ""
+	if r.Event == audit.Cancelled || r.Event == audit.Resumed {
+		by = "" // the record names the principal of the command
+	} else if r.Originator != nil {
+		from = r.Originator.String()
 	}
+	if e.Principal != by {
+		e.Progress, e.related.Acknowledged = transfer.Progress{ID: e.ID, Source: e.Source, State: transfer.Queued}, nil
+	}
+	e.claimed, e.Principal, e.Originator, e.Destination, e.Job = false, by, from, r.Destination, r.Job
 }
 
 // refused takes the record of a request that its agent has refused. A transfer that the agent has accepted stays as it
@@ -464,7 +474,7 @@ func (p *Picture) refused(r *audit.Record) {
 	}
 	if e == nil {
 		e = p.add(&transfer.Progress{ID: r.Transfer, Source: r.Agent, Destination: r.Destination, Job: r.Job, Principal: r.Principal, Submitted: r.Transfer.Time()})
-		e.refused = true
+		e.claimed = true
 		if r.Originator != nil {
 			e.Originator = r.Originator.String()
 		}
@@ -543,7 +553,7 @@ func ended(g *transfer.Progress, r *audit.Record) {
 	}
 }
 
-// sorted lists the transfers newest first.
+// sorted lists the transfers newest first, and those with one ID as before orders them.
 func (p *Picture) sorted() []*entry {
 	all := make([]*entry, 0, len(p.transfers))
 	for _, e := range p.transfers {
@@ -553,9 +563,18 @@ func (p *Picture) sorted() []*entry {
 		if all[i].ID != all[j].ID {
 			return string(all[i].ID[:]) > string(all[j].ID[:])
 		}
-		return all[i].made < all[j].made
+		return all[i].before(all[j])
 	})
 	return all
+}
+
+// before reports whether of two transfers with one ID this one is shown: one that its source has spoken of, and else
+// the first one. Anyone may report the ID for another source.
+func (e *entry) before(other *entry) bool {
+	if e.said != other.said {
+		return other.said
+	}
+	return e.made < other.made
 }
 
 // Transfer returns the one transfer with an ID that ends in suffix, among those of a principal (see Of). Without a
@@ -575,7 +594,7 @@ func (p *Picture) Transfer(suffix, whose string) (*transfer.Progress, error) {
 		if found != nil && found.ID != k.id {
 			return nil, transfer.Errorf(transfer.KindUsage, "several transfers have an ID that ends in %q; give more of it", suffix)
 		}
-		if found == nil || e.made < found.made {
+		if found == nil || e.before(found) {
 			found = e
 		}
 	}

@@ -1,6 +1,9 @@
 package status
 
 import (
+	"slices"
+	"time"
+
 	"ferry/internal/audit"
 	"ferry/internal/transfer"
 )
@@ -34,11 +37,48 @@ func WithdrawnBy(p *Picture, principal string, id transfer.ID, source transfer.A
 	return e != nil && e.said && e.State == transfer.Withdrawn && e.Principal == principal
 }
 
+// readPause is the time between two readings of the log for one transfer.
+const readPause = time.Minute
+
+// Unread reports whether submitters alone have reported a transfer, and the log was not read for it lately: it may have
+// the transfer of another principal, or of another source.
+func Unread(p *Picture, id transfer.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	said := false
+	for k, e := range p.transfers {
+		if k.id != id {
+			continue
+		}
+		if !e.said || p.clock.Now().Sub(e.read).Abs() < readPause {
+			return false
+		}
+		said = true
+	}
+	return said
+}
+
+// NoteRead notes that the log was read for a transfer. Later records come into the picture by themselves.
+func NoteRead(p *Picture, id transfer.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, e := range p.transfers {
+		if k.id == id {
+			e.read = p.clock.Now()
+		}
+	}
+}
+
 // maxEarly bounds the acknowledgements that wait for their transfers.
 const maxEarly = 10_000
 
-// acknowledge takes coordination's record that a principal has seen the failure of a transfer. The first one counts. The
-// record may be in the log before those of the source: then it waits for the end of its transfer.
+// clockError is the difference that is allowed between the clocks of coordination and of an agent, as for signed
+// messages (word.Ahead).
+const clockError = time.Hour
+
+// acknowledge takes coordination's record that a principal has seen the failure of a transfer. The first one counts.
+// The record may be in the log before those of the source: then it waits for the end of its transfer. Where too many
+// wait, the oldest gives way.
 func acknowledge(p *Picture, r *audit.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,13 +89,19 @@ func acknowledge(p *Picture, r *audit.Record) {
 	case e != nil:
 		e.related.Acknowledged = &seen
 		p.weigh(e)
-	case len(p.early) < maxEarly:
-		p.early[k] = seen
+	default:
+		if _, waits := p.early[k]; !waits {
+			p.earliest = append(p.earliest, k)
+		}
+		if p.early[k] = seen; len(p.early) > maxEarly {
+			delete(p.early, p.earliest[0])
+			p.earliest = p.earliest[1:]
+		}
 	}
 }
 
 // takeEarly takes the acknowledgement of a transfer that has ended by a record. One from before that end is of an earlier
-// failure, such as a refusal of the request.
+// failure, such as a refusal of the request. Two clocks give these times.
 func takeEarly(p *Picture, e *entry, end *audit.Record) {
 	k := key{e.ID, e.Source}
 	seen, is := p.early[k]
@@ -63,7 +109,10 @@ func takeEarly(p *Picture, e *entry, end *audit.Record) {
 		return
 	}
 	delete(p.early, k)
-	if e.related.Acknowledged == nil && !seen.Time.Before(end.Time) {
+	if n := slices.Index(p.earliest, k); n >= 0 {
+		p.earliest = slices.Delete(p.earliest, n, n+1)
+	}
+	if e.related.Acknowledged == nil && end.Time.Sub(seen.Time) <= clockError {
 		e.related.Acknowledged = &seen
 	}
 }

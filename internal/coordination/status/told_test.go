@@ -10,13 +10,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An acknowledgement that the log has before the records of the source counts once the transfer has ended. One from before
-// the end of the transfer was of an earlier failure.
+// An acknowledgement that the log has before the records of the source counts once the transfer has ended, also where
+// the clock of the source is ahead. One from long before the end of the transfer was of an earlier failure.
 func TestAcknowledgementBeforeItsTransfer(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration // of the end, until the acknowledgement
 		want  bool
-	}{"after the end": {time.Minute, true}, "before the end": {-time.Minute, false}} {
+	}{"after the end": {time.Minute, true}, "by a clock that is behind": {-time.Hour, true}, "before the end": {-time.Hour - time.Second, false}} {
 		p, now := status.New(clock.System), time.Now()
 		p.Record(&audit.Record{Agent: audit.Coordination, Event: audit.Acked, Transfer: id(1), Source: "ALPHA", Principal: "ann", Time: now.Add(c.after)})
 		r := audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(1), Principal: "ann", Event: audit.Submitted, Time: now}
@@ -28,6 +28,23 @@ func TestAcknowledgementBeforeItsTransfer(t *testing.T) {
 		p.Record(&r)
 		if g, err := p.Transfer(id(1).String(), ""); err != nil || (g.Acknowledged != nil) != c.want {
 			t.Errorf("%s: %+v, %v", name, g, err)
+		}
+	}
+}
+
+// Where too many acknowledgements wait for their transfers, the oldest one gives way.
+func TestEarlyAcknowledgementsAreBounded(t *testing.T) {
+	const most = 10_000
+	p, now := status.New(clock.System), time.Now()
+	for n := range most + 2 {
+		for range 2 { // a second one of a transfer takes no place
+			p.Record(&audit.Record{Agent: audit.Coordination, Event: audit.Acked, Transfer: id(n), Source: "ALPHA", Principal: "ann", Time: now})
+		}
+	}
+	for n, want := range map[int]bool{0: false, 1: false, 2: true, most: true, most + 1: true} {
+		p.Record(&audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(n), Principal: "ann", Event: audit.Failed, State: transfer.Failed, Time: now})
+		if g, err := p.Transfer(id(n).String(), ""); err != nil || (g.Acknowledged != nil) != want {
+			t.Errorf("transfer %d: %+v, %v", n, g, err)
 		}
 	}
 }

@@ -121,10 +121,10 @@ func JoinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (
 }
 
 // joinIn is JoinIn. With sameRole the authority refuses a token that would change the role of a name with a valid identity.
-func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name, sameRole bool) (*identity.Identity, error) {
-	path, err := filepath.Abs(path) // those beside it have its name with an ending
+func joinIn(ctx context.Context, t enrol.Token, given string, as identity.Name, sameRole bool) (*identity.Identity, error) {
+	path, err := filepath.Abs(given) // those beside it have its name with an ending
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "the directory %s: %w", path, err)
+		return nil, transfer.Errorf(transfer.KindUsage, "the directory %s has no absolute path: %w", given, err).WithHint("give its absolute path")
 	}
 	sum := sha256.Sum256([]byte(t.Secret))
 	mark := hex.EncodeToString(sum[:])
