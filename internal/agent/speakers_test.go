@@ -59,6 +59,12 @@ func newScene(t *testing.T, duties ...duty.Maker) *scene {
 // sceneOf is newScene with more of ALPHA's configuration.
 func sceneOf(t *testing.T, cfg agent.Config) *scene {
 	t.Helper()
+	return sceneWith(t, cfg, &wire.Registered{}) // coordination has no record of ALPHA yet
+}
+
+// sceneWith is sceneOf with coordination's answer to a registration; nil: none.
+func sceneWith(t *testing.T, cfg agent.Config, registered *wire.Registered) *scene {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	quiet := slog.New(slog.DiscardHandler)
@@ -87,9 +93,9 @@ func sceneOf(t *testing.T, cfg agent.Config) *scene {
 		default:
 		}
 	})
-	s.hear(wire.AskSubject(wire.Coordination, "ALPHA"), func(m qmgr.Message) { // coordination that has no record of ALPHA yet
-		if a, err := wire.DecodeAsk(m.Data); err == nil && a.Kind == wire.AskRegister {
-			_ = s.stranger.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Body: wire.Marshal(wire.Registered{})}))
+	s.hear(wire.AskSubject(wire.Coordination, "ALPHA"), func(m qmgr.Message) {
+		if a, err := wire.DecodeAsk(m.Data); err == nil && a.Kind == wire.AskRegister && registered != nil {
+			_ = s.stranger.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Body: wire.Marshal(registered)}))
 		}
 	})
 	cfg.Name, cfg.Dir, cfg.Roots = "ALPHA", cmp.Or(cfg.Dir, t.TempDir()), []string{t.TempDir()}

@@ -1,11 +1,15 @@
 package client_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"ferry/internal/client"
+	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
+	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -25,5 +29,31 @@ func TestAwayText(t *testing.T) {
 		if got := c.away.String(); !strings.HasPrefix(got, c.text) || c.away.Up() != c.up {
 			t.Errorf("%+v is up: %t, %s", c.away, c.away.Up(), got)
 		}
+	}
+}
+
+// Coordination answers one question about definitions of a user at a time. A client asks again while it is busy.
+func TestKeptIsAskedAgainWhileBusy(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	connect := network(ctx, t)
+	coordination, conn := connect(wire.Coordination), connect("ann")
+	asked := 0
+	if _, err := coordination.Subscribe(wire.AllAsks(wire.Coordination), func(m qmgr.Message) {
+		ans := wire.Answer{V: wire.Version, Body: wire.Marshal(wire.Kept{Agents: []wire.KeptAgent{{Agent: "ALPHA"}}})}
+		if asked++; asked == 1 {
+			ans = wire.Answer{V: wire.Version, Error: transfer.Errorf(transfer.KindBusy, "coordination answers one of ann already")}
+		}
+		coordination.Answer(wire.LastToken(m.Subject), m.Reply, wire.Marshal(ans))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	net := &client.Client{Conn: conn, Clock: clock.System, Timeout: time.Minute}
+	var got []transfer.AgentName
+	if err := net.Kept(ctx, wire.KeptAsked{}, func(of *wire.KeptAgent) error {
+		got = append(got, of.Agent)
+		return nil
+	}); err != nil || len(got) != 1 || got[0] != "ALPHA" {
+		t.Errorf("the definitions are of %v, %v", got, err)
 	}
 }

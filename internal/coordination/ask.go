@@ -296,7 +296,7 @@ func find(s *Service, principal, suffix string) (*transfer.Progress, error) {
 	case transfer.KindOf(err) == transfer.KindNotFound:
 		return s.fromLog(suffix, whose, err)
 	case err == nil && status.Unread(s.picture, g.ID):
-		if _, err := readLog(s, suffix, whose, g.ID); err != nil {
+		if _, err := readLog(s, g.ID.String(), whose, g.ID); err != nil {
 			return nil, err
 		}
 		status.NoteRead(s.picture, g.ID)

@@ -1,11 +1,14 @@
 package coordination
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"ferry/internal/audit"
 	"ferry/internal/coordination/status"
+	"ferry/internal/security/access"
+	"ferry/internal/security/policy"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
@@ -48,5 +51,46 @@ func TestForgottenTransferIsFoundBehindReports(t *testing.T) {
 		if g, err := s.picture.Transfer(id.String(), "mallory"); err == nil && (g.Source == "ALPHA" || g.State == transfer.Failed) {
 			t.Errorf("after a report for %s mallory finds %+v", source, g)
 		}
+	}
+
+	rules, err := policy.Parse([]byte(`{"v":1,"rules":[{"name":"root alone","who":["user:root"],"may":["operate"]}]}`))
+	check(t, err)
+	s := &Service{log: log, picture: status.New(clock.System), rights: rights{access.NewJudge("", rules, false)}}
+	s.picture.Queued(&transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", Principal: "mallory", State: transfer.Queued})
+	if g, err := find(s, "mallory", id.String()); transfer.KindOf(err) != transfer.KindNotFound {
+		t.Errorf("mallory finds the transfer of ann under her own report: %+v, %v", g, err)
+	}
+	if g, err := find(s, "ann", id.String()); err != nil || g.Principal != "ann" || g.State != transfer.Failed {
+		t.Errorf("after the question of mallory ann finds %+v, %v", g, err)
+	}
+}
+
+// A question about a transfer that only its submitter has reported finds that transfer, beside an older one in the log
+// with an ID that ends in the same digits. It does not bring the older one back into the picture.
+func TestReportIsFoundBesideAnOlderTransfer(t *testing.T) {
+	id := transfer.NewID(time.UnixMilli(1_767_225_600_000))
+	older := id
+	older[0]--
+	log, err := audit.OpenLog(t.TempDir(), time.Now)
+	check(t, err)
+	t.Cleanup(func() { log.Close() })
+	r := audit.Record{Agent: "ALPHA", Incarnation: audit.FormatIncarnation(7), N: 1, Time: time.Unix(1_767_225_600, 0), Event: audit.Submitted, Role: audit.RoleSource,
+		Transfer: older, Source: "ALPHA", Destination: "BETA", Principal: "ann"}
+	raw, err := audit.Encode(&r)
+	check(t, err)
+	_, err = log.Append(audit.Batch{Agent: "ALPHA", Incarnation: r.Incarnation, Floor: 1, Records: []json.RawMessage{raw}})
+	check(t, err)
+
+	s := &Service{log: log, picture: status.New(clock.System)}
+	s.picture.Queued(&transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", Principal: "ann", State: transfer.Queued})
+	suffix := id.String()[24:]
+	if g, err := find(s, "ann", suffix); err != nil || g.ID != id {
+		t.Errorf("the end %s finds %+v, %v", suffix, g, err)
+	}
+	if _, is := status.At(s.picture, "ALPHA", older); is {
+		t.Error("the picture has the older transfer")
+	}
+	if status.Unread(s.picture, id) {
+		t.Error("each question reads the log")
 	}
 }

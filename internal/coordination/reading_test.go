@@ -1,9 +1,18 @@
 package coordination
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
+	"ferry/internal/audit"
+	"ferry/internal/coordination/status"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/server"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -51,5 +60,51 @@ func TestPlacesOfKinds(t *testing.T) {
 	}
 	if places[wire.AskAudit] != nil {
 		t.Error("questions that read the log have two bounds")
+	}
+}
+
+// The questions that come in take the places of their kinds.
+func TestQuestionsTakePlacesOfTheirKinds(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	quietLog := slog.New(slog.DiscardHandler)
+	server, err := server.Start(ctx, server.Config{Dir: t.TempDir(), Log: quietLog})
+	check(t, err)
+	t.Cleanup(server.Shutdown)
+	connect := func(name string) *qmgr.Conn {
+		conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: name, Self: name, Log: quietLog})
+		check(t, err)
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	log, err := audit.OpenLog(t.TempDir(), time.Now)
+	check(t, err)
+	t.Cleanup(func() { log.Close() })
+	s := &Service{cfg: Config{Clock: clock.System, Log: quietLog}, conn: connect(wire.Coordination), log: log, picture: status.New(clock.System),
+		definitions: openedDefinitions(t, t.TempDir()), reading: newSlowQuestions(readers - 1), places: newPlaces(), quiet: quiet.New(quietLog, time.Now)}
+	stop, err := s.conn.Subscribe(wire.AllAsks(wire.Coordination), s.asked)
+	check(t, err)
+	t.Cleanup(stop)
+	for n := range readers {
+		check(t, s.reading.enter(fmt.Sprint("user", n)))
+	}
+	check(t, s.places[wire.AskKept].enter("bob"))
+
+	for _, c := range []struct {
+		asker string
+		ask   wire.Ask
+		want  transfer.Kind
+	}{
+		{"ann", wire.Ask{Kind: wire.AskAudit}, transfer.KindBusy},
+		{"ann", wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(wire.KeptAsked{Noun: "monitor"})}, transfer.KindNone},
+		{"bob", wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(wire.KeptAsked{Noun: "monitor"})}, transfer.KindBusy},
+		{"ALPHA", wire.Ask{Kind: wire.AskRan, Body: wire.Marshal(wire.RanAsked{Transfer: transfer.NewID(time.Now())})}, transfer.KindNone},
+	} {
+		c.ask.V = wire.Version
+		data, err := connect(c.asker).Request(ctx, wire.AskSubject(wire.Coordination, c.asker), wire.Marshal(c.ask), time.Minute)
+		check(t, err)
+		if _, err := wire.DecodeAnswer(data); transfer.KindOf(err) != c.want {
+			t.Errorf("%s of %s: %v", c.ask.Kind, c.asker, err)
+		}
 	}
 }

@@ -101,6 +101,11 @@ func (s *boltStore) inspectCache(ctx context.Context, patience time.Duration) er
 	if err != nil {
 		return s.damaged(err)
 	}
+	return s.inspectOpen(ctx, f, patience)
+}
+
+// inspectOpen is inspectCache with the file, and closes it.
+func (s *boltStore) inspectOpen(ctx context.Context, f storedFile, patience time.Duration) error {
 	defer f.Close()
 	exists, err := databaseExists(f)
 	if err == nil && exists { // the library reports a head that the system cannot read as damaged

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,7 +152,7 @@ func TestCacheTakenDuringItsCopy(t *testing.T) {
 	mustDo(t, s.Close())
 	before, err := os.Stat(file)
 	mustDo(t, err)
-	asked, other := 0, file+".new-of-the-other"
+	asked, other := 0, file+".new"
 	_, _, err = OpenCache(t.Context(), file, CacheOptions{Begin: begin, Fence: func() error {
 		if asked++; asked == 1 {
 			return nil
@@ -168,5 +169,48 @@ func TestCacheTakenDuringItsCopy(t *testing.T) {
 	mustDo(t, err)
 	if len(list) != 2 || filepath.Join(filepath.Dir(file), list[1].Name()) != other || !os.SameFile(before, after) {
 		t.Errorf("the directory has %v", list)
+	}
+}
+
+// A badDisk is a file that the system cannot read at one place.
+type badDisk struct {
+	*os.File
+	at int64
+}
+
+func (d badDisk) ReadAt(b []byte, at int64) (int, error) {
+	if at <= d.at && d.at < at+int64(len(b)) {
+		return 0, &os.PathError{Op: "read", Path: d.Name(), Err: syscall.EIO}
+	}
+	return d.File.ReadAt(b, at)
+}
+
+// A disk error at any page of a database, also at its heads, says nothing about its content.
+func TestCacheOnABadDisk(t *testing.T) {
+	for _, pages := range []int{0, 8} { // of values
+		file := filepath.Join(t.TempDir(), "cache.db")
+		s, _, err := OpenCache(t.Context(), file, CacheOptions{Begin: func(tx StoreTx) error {
+			if err := tx.Make([]byte("b")); err != nil {
+				return err
+			}
+			return tx.Bucket([]byte("b")).Put([]byte("k"), make([]byte, pages*os.Getpagesize()))
+		}})
+		mustDo(t, err)
+		mustDo(t, s.Close())
+		info, err := os.Stat(file)
+		mustDo(t, err)
+		inspect := func(at int64) error {
+			f, err := os.Open(file)
+			mustDo(t, err)
+			return (&boltStore{file: file, cache: true}).inspectOpen(t.Context(), badDisk{f, at}, 0)
+		}
+		if err := inspect(info.Size()); err != nil {
+			t.Errorf("a good disk: %v", err)
+		}
+		for _, at := range []int64{0, int64(os.Getpagesize()), int64(2 * os.Getpagesize())} {
+			if err := inspect(at); transfer.KindOf(err) != transfer.KindUnreadable || !errors.Is(err, syscall.EIO) {
+				t.Errorf("%d pages of values, a disk error at byte %d: %v", pages, at, err)
+			}
+		}
 	}
 }

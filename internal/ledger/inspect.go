@@ -79,8 +79,15 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 	return true, (&boltStore{file: file}).inspect(context.Background(), f, patience)
 }
 
+// A storedFile is an open file of a database.
+type storedFile interface {
+	io.ReaderAt
+	Stat() (fs.FileInfo, error)
+	Close() error
+}
+
 // inspect checks the pages of a file that has a database, until ctx ends.
-func (s *boltStore) inspect(ctx context.Context, f *os.File, patience time.Duration) (err error) {
+func (s *boltStore) inspect(ctx context.Context, f storedFile, patience time.Duration) (err error) {
 	// An open for reading keeps writers out, and fails rarely.
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
@@ -116,7 +123,7 @@ func otherByteOrder(f io.ReaderAt) bool {
 
 // databaseExists reports whether there is a database. A power cut during its making can leave a file of the right size
 // without contents.
-func databaseExists(f *os.File) (bool, error) {
+func databaseExists(f storedFile) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
 		return false, err

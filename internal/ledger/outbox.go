@@ -141,8 +141,8 @@ func Remark(t *Tx) error {
 	return errors.Join(putU64(m, "mark", binary.BigEndian.Uint64(n[:])|1), putMade(m, t.l.opt.Clock.Now()))
 }
 
-// Made returns the time, by the agent's clock, since that the ledger has had all transfers that the agent has taken:
-// that of its making, or of the last Remark. Of a ledger that an earlier version has made, it is the time of its first
+// Made returns the time of the ledger's making, or of the last Remark, by the agent's clock. Since then the ledger has
+// all transfers that the agent has taken. Of a ledger that an earlier version has made, it is the time of its first
 // opening by this one.
 func Made(l *Ledger) (at time.Time, err error) {
 	err = l.View(func(t *Tx) error {

@@ -87,7 +87,7 @@ type laterClock struct {
 
 func (c *laterClock) Now() time.Time { return c.now }
 
-// A ledger keeps the time since that it has all transfers of its agent: that of its making, or of the last Remark.
+// A ledger keeps the time of its making, or of the last Remark. Since then it has all transfers of its agent.
 func TestTimeOfMaking(t *testing.T) {
 	dir, c := t.TempDir(), &laterClock{clock.System, time.UnixMilli(1_800_000_000_000)}
 	made := func(want time.Time) {

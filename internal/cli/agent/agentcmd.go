@@ -164,23 +164,35 @@ func newAgentShow() *cobra.Command {
 			output.JSON(cmd, a)
 			return nil
 		}
-		rows := [][]string{
-			{"agent", string(a.Agent)}, {"state", a.Status}, {"reason", a.Reason}, {"last heard of", output.Age(a.Age)},
-			{"host", a.Host + " (" + a.Platform + ")"}, {"version", a.Version}, {"started", output.Stamp(a.Started)},
-			{"queue manager", strings.TrimSpace(output.Printable(a.Manager) + " in " + a.Mode + " mode")}, {"durability", output.Or(a.Durability, "synced always")},
-			{"roots", strings.Join(a.Roots, " ")}, {"sending", fmt.Sprintf("%d of %d, %d waiting of %d, %d parked", a.SourceRun, a.MaxSource, a.SourceWait, a.MaxQueued, a.Parked)},
-			{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"sends at most", ratesText(a.Rates)}, {"audit outbox", output.Plural(int64(a.Outbox), "record")},
-			{"chunk, window, frame, checkpoint", output.SettingsText(a.Settings)}, {"exits", output.Or(output.Printable(strings.Join(a.Exits, " ")), "none")}, {"platform lacks", output.Or(strings.Join(a.Limits, "; "), "nothing")},
-			{"incarnation", a.Incarnation}, {"instance", a.Instance},
-		}
-		for _, s := range a.Standbys {
-			rows = append(rows, []string{"standby", fmt.Sprintf("%s (%s), version %s, since %s, heard %s, instance %s", s.Host, s.Platform, s.Version, output.Stamp(s.Started), output.Age(s.Age), s.Instance)})
-		}
-		output.Table(cmd.OutOrStdout(), rows)
+		output.Table(cmd.OutOrStdout(), agentRows(a))
 		return nil
 	}}
 	q.Add(c)
 	return c
+}
+
+// agentRows are the rows of `ferry agent show`. Each agent has a root: without one, coordination does not know the
+// agent's roots, rates and exits, or the user may not see them.
+func agentRows(a *wire.AgentStatus) [][]string {
+	shown := func(text string) string {
+		if len(a.Roots) == 0 {
+			return "not shown"
+		}
+		return text
+	}
+	rows := [][]string{
+		{"agent", string(a.Agent)}, {"state", a.Status}, {"reason", a.Reason}, {"last heard of", output.Age(a.Age)},
+		{"host", a.Host + " (" + a.Platform + ")"}, {"version", a.Version}, {"started", output.Stamp(a.Started)},
+		{"queue manager", strings.TrimSpace(output.Printable(a.Manager) + " in " + a.Mode + " mode")}, {"durability", output.Or(a.Durability, "synced always")},
+		{"roots", shown(strings.Join(a.Roots, " "))}, {"sending", fmt.Sprintf("%d of %d, %d waiting of %d, %d parked", a.SourceRun, a.MaxSource, a.SourceWait, a.MaxQueued, a.Parked)},
+		{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"sends at most", shown(ratesText(a.Rates))}, {"audit outbox", output.Plural(int64(a.Outbox), "record")},
+		{"chunk, window, frame, checkpoint", output.SettingsText(a.Settings)}, {"exits", shown(output.Or(output.Printable(strings.Join(a.Exits, " ")), "none"))}, {"platform lacks", output.Or(strings.Join(a.Limits, "; "), "nothing")},
+		{"incarnation", a.Incarnation}, {"instance", a.Instance},
+	}
+	for _, s := range a.Standbys {
+		rows = append(rows, []string{"standby", fmt.Sprintf("%s (%s), version %s, since %s, heard %s, instance %s", s.Host, s.Platform, s.Version, output.Stamp(s.Started), output.Age(s.Age), s.Instance)})
+	}
+	return rows
 }
 
 // Ping asks an agent whether it is there, and prints its answer.

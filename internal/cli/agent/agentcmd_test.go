@@ -3,6 +3,7 @@ package agent
 import (
 	"io"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +53,32 @@ func TestRmWithoutAnIdentityToRevoke(t *testing.T) {
 		rm.SetErr(io.Discard)
 		if err := rm.ExecuteContext(t.Context()); transfer.KindOf(err) != c.kind || asked.Load() != c.asks {
 			t.Errorf("agent rm %q ends with %v, and coordination was asked %d times", c.args, err, asked.Load())
+		}
+	}
+}
+
+// `agent show` names the exits of an agent. It does not say that there are none, or no limit of the rates, where the user
+// may not see them.
+func TestShownExits(t *testing.T) {
+	row := func(a *wire.AgentStatus, name string) string {
+		for _, r := range agentRows(a) {
+			if r[0] == name {
+				return r[1]
+			}
+		}
+		return "no row"
+	}
+	for _, c := range []struct{ roots, exits, want, rates string }{
+		{"/srv", "source-start=a.sh monitor=b.sh", "source-start=a.sh monitor=b.sh", "no limit"},
+		{"/srv", "", "none", "no limit"},
+		{"", "", "not shown", "not shown"},
+	} {
+		a := &wire.AgentStatus{Beat: wire.Beat{Agent: "ALPHA", Roots: strings.Fields(c.roots), Exits: strings.Fields(c.exits)}}
+		if got := row(a, "exits"); got != c.want {
+			t.Errorf("roots %q: the exits are %q, want %q", c.roots, got, c.want)
+		}
+		if got := row(a, "sends at most"); got != c.rates {
+			t.Errorf("roots %q: it sends at most %q, want %q", c.roots, got, c.rates)
 		}
 	}
 }

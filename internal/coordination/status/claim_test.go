@@ -15,11 +15,12 @@ import (
 func TestReportOfAStrangerTakesNoTransfer(t *testing.T) {
 	r := audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Transfer: id(1), Source: "ALPHA", Destination: "BETA", Principal: "ann", Time: time.Unix(1000, 0),
 		Originator: &transfer.Originator{User: "ann", Host: "box"}, Job: "ours"}
-	submitted, items, failed, cancelled := r, r, r, r
+	submitted, items, failed, cancelled, resumed := r, r, r, r, r
 	submitted.Event = audit.Submitted
 	items.Event, items.Items = audit.Items, []transfer.Outcome{{Item: 1, Type: transfer.ItemFile, Path: "/in/secret", Source: "/out/secret", Err: transfer.Errorf(transfer.KindExists, "it is there")}}
 	failed.Event, failed.State, failed.Counts = audit.Failed, transfer.Failed, &transfer.Counts{FilesFailed: 1}
 	cancelled.Event, cancelled.State, cancelled.Principal = audit.Cancelled, transfer.Cancelled, "root"
+	resumed.Event, resumed.State, resumed.Principal = audit.Resumed, transfer.Queued, "root"
 	for name, c := range map[string]struct {
 		records []audit.Record
 		by      string // its submitter, as far as the records name it
@@ -29,11 +30,12 @@ func TestReportOfAStrangerTakesNoTransfer(t *testing.T) {
 		"without the first":        {[]audit.Record{items, failed}, "ann", transfer.Failed},
 		"the end alone":            {[]audit.Record{failed}, "ann", transfer.Failed},
 		"an operator's cancel":     {[]audit.Record{cancelled}, "", transfer.Cancelled},
+		"an operator's resume":     {[]audit.Record{resumed, failed}, "", transfer.Failed},
 		"cancelled by an operator": {[]audit.Record{submitted, cancelled}, "ann", transfer.Cancelled},
 	} {
 		for _, state := range []transfer.State{transfer.Queued, transfer.Withdrawn, transfer.Failed} {
 			p := status.New(clock.System)
-			report := transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "GAMMA", Principal: "mallory", Originator: "mallory@den", Job: "theirs", State: transfer.Queued}
+			report := transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "GAMMA", Principal: "mallory", Originator: "mallory@den", Job: "theirs", Priority: 9, State: transfer.Queued}
 			p.Queued(&report)
 			report.State, report.Reason = state, transfer.Errorf(transfer.KindDenied, "theirs")
 			p.Queued(&report)
@@ -44,7 +46,7 @@ func TestReportOfAStrangerTakesNoTransfer(t *testing.T) {
 				t.Errorf("%s, after %s: mallory sees %+v, %v", name, state, g, err)
 			}
 			g, err := p.Transfer(id(1).String(), "")
-			if err != nil || g.Principal != c.by || g.State != c.end || g.Destination != "BETA" || g.Job != "ours" || g.Originator == "mallory@den" || g.Reason != nil {
+			if err != nil || g.Principal != c.by || g.State != c.end || g.Destination != "BETA" || g.Job != "ours" || g.Originator == "mallory@den" || g.Priority != 0 || g.Reason != nil {
 				t.Errorf("%s, after %s: the transfer is %+v, %v", name, state, g, err)
 			}
 		}
@@ -57,6 +59,17 @@ func TestReportStaysWithoutARequest(t *testing.T) {
 	p.Queued(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", Principal: "ann", Job: "ours"})
 	p.Record(&audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Transfer: id(1), Event: audit.Cancelled, State: transfer.Cancelled, Principal: "root"})
 	if g, err := p.Transfer(id(1).String(), "ann"); err != nil || g.State != transfer.Cancelled || g.Destination != "BETA" || g.Job != "ours" {
+		t.Errorf("the transfer is %+v, %v", g, err)
+	}
+}
+
+// The figures of a source replace the report of a submitter. Later commands of others do not take the transfer.
+func TestFiguresEndTheClaimOfAReport(t *testing.T) {
+	p := status.New(clock.System)
+	p.Queued(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", Principal: "ann"})
+	p.Progress(&transfer.Progress{ID: id(1), Source: "ALPHA", Destination: "BETA", Principal: "ann", State: transfer.Running})
+	p.Record(&audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(1), Event: audit.Cancelled, State: transfer.Cancelled, Principal: "root"})
+	if g, err := p.Transfer(id(1).String(), "ann"); err != nil || g.State != transfer.Cancelled {
 		t.Errorf("the transfer is %+v, %v", g, err)
 	}
 }

@@ -36,13 +36,20 @@ func TestAcknowledgementBeforeItsTransfer(t *testing.T) {
 func TestEarlyAcknowledgementsAreBounded(t *testing.T) {
 	const most = 10_000
 	p, now := status.New(clock.System), time.Now()
+	acknowledge := func(n int) {
+		p.Record(&audit.Record{Agent: audit.Coordination, Event: audit.Acked, Transfer: id(n), Source: "ALPHA", Principal: "ann", Time: now})
+	}
+	end := func(n int) {
+		p.Record(&audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(n), Principal: "ann", Event: audit.Failed, State: transfer.Failed, Time: now})
+	}
+	acknowledge(most + 2) // one that has come to its transfer takes no place
+	end(most + 2)
+	acknowledge(0) // nor does a second one of a transfer
 	for n := range most + 2 {
-		for range 2 { // a second one of a transfer takes no place
-			p.Record(&audit.Record{Agent: audit.Coordination, Event: audit.Acked, Transfer: id(n), Source: "ALPHA", Principal: "ann", Time: now})
-		}
+		acknowledge(n)
 	}
 	for n, want := range map[int]bool{0: false, 1: false, 2: true, most: true, most + 1: true} {
-		p.Record(&audit.Record{Agent: "ALPHA", Role: audit.RoleSource, Source: "ALPHA", Destination: "BETA", Transfer: id(n), Principal: "ann", Event: audit.Failed, State: transfer.Failed, Time: now})
+		end(n)
 		if g, err := p.Transfer(id(n).String(), ""); err != nil || (g.Acknowledged != nil) != want {
 			t.Errorf("transfer %d: %+v, %v", n, g, err)
 		}
