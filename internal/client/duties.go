@@ -48,25 +48,12 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 			return ans, nil
 		}
 		if kind == wire.ControlCancel {
-			if err := c.stopped(ctx); err != nil {
+			if err := stopped(ctx, c); err != nil {
 				return nil, c.unfinished(ctx, at, err)
 			}
 		}
 		pause = min(2*pause, repeatMost)
 	}
-}
-
-// stopped returns an error if coordination knows that the agent was stopped and that no instance stands by. Its answer to
-// a command comes only after somebody has started it.
-func (c AtAgent) stopped(ctx context.Context) error {
-	known, err := c.asker().ask(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Ask{Kind: wire.AskAgents, Agent: c.Agent}, askTimeout)
-	if err != nil || len(known.Agents) == 0 {
-		return nil
-	}
-	if a := &known.Agents[0]; a.Agent == c.Agent && a.Status == wire.AgentStopped && len(a.Standbys) == 0 {
-		return fmt.Errorf("it was stopped at %s", c.Clock.Now().Add(-a.Age).Local().Format(time.DateTime))
-	}
-	return nil
 }
 
 // unfinished returns the error of a command at a stage of its handover.
@@ -81,3 +68,16 @@ func (c AtAgent) Question(ctx context.Context, kind wire.Kind, body any) (*wire.
 
 // Known refuses an agent that coordination is certain not to know (R4).
 func (c AtAgent) Known(ctx context.Context) error { return c.asker().known(ctx, c.Agent) }
+
+// stopped returns an error if coordination knows that the agent was stopped and that no instance stands by. Such an
+// agent answers a command after its next start.
+func stopped(ctx context.Context, c AtAgent) error {
+	known, err := c.asker().ask(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Ask{Kind: wire.AskAgents, Agent: c.Agent}, askTimeout)
+	if err != nil || len(known.Agents) == 0 {
+		return nil
+	}
+	if a := &known.Agents[0]; a.Agent == c.Agent && a.Status == wire.AgentStopped && len(a.Standbys) == 0 {
+		return fmt.Errorf("it was stopped at %s", c.Clock.Now().Add(-a.Age).Local().Format(time.DateTime))
+	}
+	return nil
+}
