@@ -66,14 +66,15 @@ demo: build ## build, then move some files between two agents on this host
 # -count=1: some tests build the program themselves, which go's cache of test
 # results does not see; it would repeat an old success for a new program.
 # -vet=off: make check vets, and with more than go test would.
-# The two packages that take longest begin first, and two packages more than there are
-# processors run at once: they mostly wait for processes and for the disk.
+# Two packages more than there are processors run at once: they mostly wait for processes and for the disk. FIRST are
+# the packages that take longest. One of them that began last would run alone, beside idle processors.
 TESTS = $(GO) test -count=1 -vet=off -timeout 25m -p $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
+FIRST = ./test/flow ./test/script ./test/protocol ./test/attacks ./internal/qmgr/server ./internal/agent
 
 test: ## run all tests but those of test-clusters
 	@echo "== left to make test-clusters: $(CLUSTERED)"
 	@(cd bench && $(TESTS) ./...) & bench=$$!; failed=0; \
-	$(TESTS) -skip '$(CLUSTERED)' ./test/flow ./test/script ./... || failed=1; \
+	$(TESTS) -skip '$(CLUSTERED)' $(FIRST) ./... || failed=1; \
 	wait $$bench || failed=1; exit $$failed
 
 # Tests of several queue managers and of standbys take most time: their processes are many, and wait for leaders.

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"ferry/internal/security/word"
 	"ferry/internal/transfer"
@@ -16,7 +18,8 @@ type AtAgent struct {
 }
 
 // Command sends the agent a command and waits for its answer; the command is durable, and repeated under the same ID
-// meanwhile. If ctx ends first, the error is a HandoverError.
+// meanwhile. If ctx ends first, the error is a HandoverError. It is one, too, after the cancel of a transfer is stored for
+// an agent that was stopped.
 func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
 	inbox, answers, stop, err := c.asker().inbox(c.Agent)
 	if err != nil {
@@ -44,6 +47,11 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 		case ans != nil:
 			return ans, nil
 		}
+		if kind == wire.ControlCancel {
+			if err := stopped(ctx, c); err != nil {
+				return nil, c.unfinished(ctx, at, err)
+			}
+		}
 		pause = min(2*pause, repeatMost)
 	}
 }
@@ -60,3 +68,16 @@ func (c AtAgent) Question(ctx context.Context, kind wire.Kind, body any) (*wire.
 
 // Known refuses an agent that coordination is certain not to know (R4).
 func (c AtAgent) Known(ctx context.Context) error { return c.asker().known(ctx, c.Agent) }
+
+// stopped returns an error if coordination knows that the agent was stopped and that no instance stands by. Such an
+// agent answers a command after its next start.
+func stopped(ctx context.Context, c AtAgent) error {
+	known, err := c.asker().ask(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Ask{Kind: wire.AskAgents, Agent: c.Agent}, askTimeout)
+	if err != nil || len(known.Agents) == 0 {
+		return nil
+	}
+	if a := &known.Agents[0]; a.Agent == c.Agent && a.Status == wire.AgentStopped && len(a.Standbys) == 0 {
+		return fmt.Errorf("it was stopped at %s", c.Clock.Now().Add(-a.Age).Local().Format(time.DateTime))
+	}
+	return nil
+}

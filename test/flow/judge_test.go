@@ -62,7 +62,7 @@ func TestWhatTheJudgeIsTold(t *testing.T) {
 		"a source is changed":            {"I4: ", func() func() { return write(n.Path("ALPHA", "in/small/000009"), "other") }},
 	} {
 		undo := c.do()
-		found := judge.Judge(n.Facts(nil, all...))
+		found := judge.Judge(network.FactsAtOnce(n, all...)) // all agents have removed their own temporaries
 		undo()
 		if len(found) == 0 {
 			t.Errorf("%s, and the judge finds nothing", what)

@@ -293,16 +293,17 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // await asks again and again until done returns true. When the time is over, it fails with the text of last. Between
-// two questions it pauses twice as long as the first of them took, so that the awaited process has the processor.
+// two questions it pauses twice as long as the first of them took, and an eighth of the time since the first question,
+// up to half a second. So the awaited processes, and those of other scripts, have the processor.
 func await(ts *testscript.TestScript, what string, done func() bool, last func() string) {
-	deadline := time.After(patience)
+	deadline, first := time.After(patience), time.Now()
 	for {
 		began := time.Now()
 		if done() {
 			return
 		}
 		select {
-		case <-time.After(max(50*time.Millisecond, 2*time.Since(began))):
+		case <-time.After(max(50*time.Millisecond, 2*time.Since(began), min(time.Since(first)/8, time.Second/2))):
 		case <-deadline:
 			if last != nil {
 				ts.Logf("[last]\n%s", last())

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,7 +96,9 @@ func interruptedInBox(told context.Context, c *client.Client, q *transfer.Reques
 	if err == nil || transfer.KindOf(err) == transfer.KindEnding {
 		p, err = c.Watch(ctx, client.Of(q), nil, nil)
 	}
-	if sig, ok := session.Signalled(told); ok && err != nil && ctx.Err() != nil {
+	var h *client.HandoverError
+	stored := errors.As(err, &h) && h.At == client.Stored
+	if sig, ok := session.Signalled(told); ok && err != nil && (stored || ctx.Err() != nil) {
 		return nil, fmt.Errorf("%w: agent %s has not answered, and cancels the transfer when it is there", sig, q.Source)
 	}
 	return p, err

@@ -180,6 +180,17 @@ func (n *Network) Judge(change func(*judge.Facts), jobs ...*Job) {
 // Facts returns the facts for Judge.
 func (n *Network) Facts(change func(*judge.Facts), jobs ...*Job) judge.Facts {
 	n.t.Helper()
+	return facts(n, n.settled, change, jobs...)
+}
+
+// FactsAtOnce returns the facts about jobs with the temporaries that are there. Facts would wait until they are removed.
+func FactsAtOnce(n *Network, jobs ...*Job) judge.Facts {
+	n.t.Helper()
+	return facts(n, func(...string) {}, nil, jobs...)
+}
+
+func facts(n *Network, settled func(agents ...string), change func(*judge.Facts), jobs ...*Job) judge.Facts {
+	n.t.Helper()
 	f := judge.Facts{Source: map[string]judge.Sum{}, Destination: map[string]judge.Sum{}}
 	seen := map[string]bool{}
 	read := func(into map[string]judge.Sum, agent, dir string) {
@@ -210,7 +221,7 @@ func (n *Network) Facts(change func(*judge.Facts), jobs ...*Job) judge.Facts {
 	}
 	for _, j := range jobs {
 		if !seen[j.From] || !seen[j.To] {
-			n.settled(j.From, j.To)
+			settled(j.From, j.To)
 		}
 		for _, a := range []string{j.From, j.To} {
 			if !seen[a] {

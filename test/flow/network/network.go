@@ -40,6 +40,9 @@ import (
 // QM names the process of the queue manager and coordination.
 const QM = "QM"
 
+// command is less than the time of any command, and more than that of a look at a file.
+const command = 10 * time.Millisecond
+
 // patience is the limit of each wait. It decides no result: every wait is for a condition.
 const patience = 4 * time.Minute
 
@@ -473,17 +476,23 @@ func (n *Network) Until(what string, holds func() bool) {
 }
 
 // UntilEvery waits for a condition. Between two checks it waits for pause, and at least twice as long as a check took.
-// Otherwise a check that runs a command could take the processor from the observed process.
+// After a check that took as long as a command does, it waits for an eighth of the time since the first check, too, up
+// to half a second. Otherwise checks could take the processor from the observed processes, and from those of other tests.
 func (n *Network) UntilEvery(what string, pause time.Duration, holds func() bool) {
 	n.t.Helper()
-	limit := time.After(patience)
+	limit, first := time.After(patience), time.Now()
 	for {
 		began := time.Now()
 		if holds() {
 			return
 		}
+		took := time.Since(began)
+		wait := max(pause, 2*took)
+		if took > command {
+			wait = max(wait, min(time.Since(first)/8, time.Second/2))
+		}
 		select {
-		case <-time.After(max(pause, 2*time.Since(began))):
+		case <-time.After(wait):
 		case <-limit:
 			n.t.Fatalf("gave up after %s waiting until %s", patience, what)
 		}
