@@ -85,7 +85,7 @@ type Seeker interface {
 	Rewinder
 }
 
-// A Carried is a File whose bytes the queue manager sends, perhaps over the link that the transfer takes.
+// A Carried is a File with bytes that the queue manager sends, perhaps over the link that the transfer takes.
 type Carried interface{ Carried() }
 
 // A Waiter is a File that stays open until its item is decided. Its next bytes may not be there yet.

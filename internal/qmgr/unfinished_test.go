@@ -33,7 +33,7 @@ func (s countedStream) GetMsg(ctx context.Context, n uint64, opts ...jetstream.G
 	return s.Stream.GetMsg(ctx, n, opts...)
 }
 
-// The queue manager gets a large message from its store once, whatever the number of answers that bring it. After the
+// The queue manager gets a large message from its store once, for any number of answers that bring it. After the
 // removal of any message it gets the message again, and does not give the rest of one that was taken.
 func TestALargeMessageIsReadOnce(t *testing.T) {
 	q, _ := queued(t)
