@@ -12,6 +12,9 @@ const (
 	// windowTime is the time for which data may be in flight, at the measured rate. If the round trip is longer than
 	// half of it, the limit is twice the round trip.
 	windowTime = time.Second
+	// readTime takes the place of windowTime, and of the delay of acknowledgements, while a transfer reads its source
+	// over the same link. See Flight.ReadsLink.
+	readTime = 500 * time.Millisecond
 	// maxReturnDelay bounds the delay of acknowledgements on the way back, which is added to that time.
 	maxReturnDelay = 2 * time.Second
 	// minWindow is the least limit of in-flight bytes: two seconds of the slowest link. A Controller of unknown speed
@@ -95,6 +98,7 @@ type Controller struct {
 
 	sent    []*sent // in the order of departure; those at the front are in flight
 	flights int
+	readers int // flights that read their sources over the link
 	waiting []*Flight
 }
 
@@ -118,6 +122,7 @@ type Flight struct {
 	controller *Controller
 	wake       func()
 	sent       []*sent   // not acknowledged
+	reads      bool      // it reads its source over the link
 	probed     uint64    // the oldest message at the last request for an overdue acknowledgement
 	keepalive  time.Time // time of the transfer's last keepalive beside the data
 }
@@ -134,12 +139,29 @@ func (c *Controller) Join(wake func()) *Flight {
 // Controller returns the controller of the flight.
 func (f *Flight) Controller() *Controller { return f.controller }
 
+// ReadsLink records that the transfer reads its source over the link that its messages take, in the other direction.
+// Acknowledgements of its packets wait behind the data that it reads, and the system sends few packets without them. So
+// with much in flight the reading fills its direction for seconds while the other one is idle, and then waits itself.
+func (f *Flight) ReadsLink() {
+	c := f.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !f.reads {
+		f.reads = true
+		c.readers++
+	}
+}
+
 // Leave ends the epoch. Its messages no longer count as in flight.
 func (f *Flight) Leave() {
 	c := f.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.flights--
+	if f.reads {
+		f.reads = false
+		c.readers--
+	}
 	for _, s := range f.sent {
 		c.forget(s)
 	}
@@ -337,7 +359,11 @@ func (c *Controller) bytesAt(rate float64) int64 {
 
 // window returns the limit of in-flight bytes. c.mu is held.
 func (c *Controller) window() int64 {
-	return min(max(minWindow, c.provenWindow), c.bytesAt(c.rate))
+	most := c.bytesAt(c.rate)
+	if c.readers > 0 {
+		most = min(most, max(minWindow, int64(c.rate*max(readTime, 2*c.least).Seconds())))
+	}
+	return min(max(minWindow, c.provenWindow), most)
 }
 
 // pace returns the largest size of a message. c.mu is held.

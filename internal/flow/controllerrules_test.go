@@ -90,6 +90,35 @@ func TestSlowSampleBoundsTheWindow(t *testing.T) {
 	}
 }
 
+// While a transfer reads its source over the link, half a second of the rate is in flight. The delay of acknowledgements
+// behind the data that it reads does not count. Both count again after its end.
+func TestReadingOverTheLinkBoundsTheWindow(t *testing.T) {
+	w := newWireline(t, 1e6, 10*time.Millisecond)
+	w.run(time.Hour, w.join(20e6))
+	l := w.line
+	l.back = time.Second
+	second := l.window()
+	f, other := l.Join(func() {}), l.Join(func() {})
+	f.ReadsLink()
+	f.ReadsLink()
+	if n := l.window(); n < 450e3 || n > 550e3 || second < n {
+		t.Errorf("while a source is read over the link of 1 MB/s, %d bytes may be in flight, and %d otherwise", n, second)
+	}
+	fill(other, 0, w.now)
+	if l.inFlight > 550e3 {
+		t.Errorf("%d bytes are in flight beside a transfer that reads over the link", l.inFlight)
+	}
+	f.Leave()
+	if n := l.window(); n != second {
+		t.Errorf("after the reading %d bytes may be in flight, not %d", n, second)
+	}
+	other.Leave()
+	slow := Controller{rate: 8e3, provenWindow: 1e6, readers: 1}
+	if n := slow.window(); n != minWindow {
+		t.Errorf("on a link of 64 kbit/s %d bytes may be in flight, not %d", n, minWindow)
+	}
+}
+
 // A message counts as in flight until one of three events: it has arrived, others have passed it 2 s ago, or the line
 // is silent for as long as an acknowledgement may take.
 func TestControllerCountsInFlightBytes(t *testing.T) {

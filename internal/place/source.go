@@ -2,8 +2,8 @@
 // (package place/local), and any other kind of place.
 //
 // A place is a Source, a Target, or both. Optional abilities are interfaces of their own, which a place or one of its
-// files may have: Rewinder, Seeker, Deleter, Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Forgetter, Actor,
-// Appender, Limiter.
+// files may have: Rewinder, Seeker, Deleter, Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Carried, Forgetter,
+// Actor, Appender, Limiter.
 //
 // The state of a place is opaque bytes to all others. A transfer.Version distinguishes the states of a source. A point
 // is the safe part of a file. An intent has the data to decide about a file that is getting its final name. Each begins
@@ -84,6 +84,9 @@ type Seeker interface {
 	io.ReaderAt
 	Rewinder
 }
+
+// A Carried is a File with bytes that the queue manager sends, perhaps over the link that the transfer takes.
+type Carried interface{ Carried() }
 
 // A Waiter is a File that stays open until its item is decided. Its next bytes may not be there yet.
 type Waiter interface {

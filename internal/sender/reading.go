@@ -47,6 +47,9 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 		return p.fail(n, it, transfer.AsError(err))
 	}
 
+	if _, ok := r.src.(place.Carried); ok {
+		p.out.flight.ReadsLink()
+	}
 	p.live.setCurrent(it.Source)
 	ended, err := p.stream(r, offset)
 	switch {

@@ -50,6 +50,7 @@ var (
 	_ place.Source  = (*Source)(nil)
 	_ place.Deleter = (*Source)(nil)
 	_ place.Waiter  = (*file)(nil)
+	_ place.Carried = (*file)(nil)
 
 	_ place.Rewinder = (*file)(nil)
 	_ place.Releaser = (*Source)(nil)
@@ -412,6 +413,9 @@ func (f *file) Read(b []byte) (int, error) {
 	f.out = f.out[n:]
 	return n, nil
 }
+
+// Carried implements place.Carried.
+func (f *file) Carried() {}
 
 // Wait returns nil if Read does not block.
 func (f *file) Wait() <-chan struct{} {

@@ -20,9 +20,10 @@ import (
 //	reply.TO.FROM                  TO                                       FROM
 //	data.TO.FROM.ID                TO                                       FROM
 //	ask.TO.FROM                    TO                                       FROM; of queue managers to the authority
-//	inbox.ASKER.ANSWERER…          ASKER; of a queue manager, if the        ANSWERER; store-QM of a queue
-//	                               peer names its secret, and the           manager, and never qmgr
-//	                               answerer is no queue manager behind it
+//	inbox.ASKER.ANSWERER…          ASKER, and never from qmgr; of a queue   ANSWERER; store-QM of a queue
+//	                               manager, if the peer names its secret,   manager, and never qmgr
+//	                               and the answerer is no queue manager
+//	                               behind it
 //	progress.AGENT.OWNER           OWNER, or a role that sees all figures   AGENT
 //	beat.AGENT                     an agent, coordination or the authority  AGENT
 //	manager.QM                     always                                   QM
@@ -76,6 +77,8 @@ func (p *peerFilter) Hears(subject string) (ok bool, on string) {
 			return p.at.stores(p.peer, at), anyone
 		}
 		return of(2)
+	case kind == "inbox" && len(t) >= 4 && (t[3] == wire.Manager || t[3] == wire.Up): // which answer the clients beside them
+		return false, ""
 	case kind == "inbox" && len(t) >= 5 && t[2] == wire.Manager:
 		if at, ok := strings.CutPrefix(t[3], errands.StoreToken); ok { // the peer sees the questions to a queue manager behind it, with their inboxes
 			return literal(4) && len(t[4]) == wire.InboxSecret && !p.at.stores(p.peer, at), anyone

@@ -150,8 +150,9 @@ var (
 		"ferry.ask.*.*", "ferry.manager.*", "ferry.forward.*.*", "ferry.place.*",
 	}
 	LinkedData = []string{"ferry.data.>"}
-	// Local lists the subjects within Linked that do not pass a channel.
-	Local = []string{"ferry.ask.qmgr.*", "ferry.ask.up.*", "$JS.>"}
+	// Local lists the subjects within Linked that do not pass a channel. Each question to a queue manager has an inbox
+	// of its own. Its subscription and the end of that would pass every channel, in two packets that are acknowledged.
+	Local = []string{"ferry.ask.qmgr.*", "ferry.ask.up.*", "ferry.inbox.*.qmgr.>", "ferry.inbox.*.up.>", "$JS.>"}
 	// Kept lists the subjects that must not pass a channel between queue managers without identities, which have no
 	// table.
 	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "ferry.queue.>", "ferry.queued.>", "ferry.hold.>", "ferry.dead.>", "$KV.>", "_INBOX.>"}, Local...)

@@ -45,7 +45,7 @@ func answerAbout(s *Server) (*responder, error) {
 	if err != nil {
 		return nil, noAnswer(s, err)
 	}
-	library := streams.Library{JS: own.JS, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored, Log: s.cfg.Log, Quiet: quiet.New(s.cfg.Log, nil)}
+	library := streams.Library{JS: own.JS, AckWait: streams.AckWait, MaxStored: s.cfg.MaxStored, Log: s.cfg.Log, Quiet: quiet.New(s.cfg.Log, nil), Unfinished: new(streams.Unfinished)}
 	r := &responder{own, errands.NewRegistrar("queue manager "+s.cfg.Name, library)}
 	r.registrar.Room = func(bytes, messages int) (func(), error) { return s.Room.Take(s.Store, bytes, messages) }
 	r.registrar.Members = s.Members

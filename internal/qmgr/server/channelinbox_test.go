@@ -119,3 +119,36 @@ func TestAPeerDoesNotHearAnswersOfItsOwnSide(t *testing.T) {
 	two.control.say("%s", message(wire.RegistrationSubject(wire.Manager), placedAt(t, four, "TWO", time.Now())))
 	hears()
 }
+
+// No channel carries the inbox of a question to a queue manager, which answers the clients beside it alone. An agent that
+// reads stored data asks several times a second. Each inbox was two packets on each channel of the network.
+func TestInboxesOfAQueueManagerPassNoChannel(t *testing.T) {
+	a := authoritytest.New(t)
+	two := authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager)
+	for _, dials := range []bool{false, true} {
+		t.Run(fmt.Sprintf("dials=%t", dials), func(t *testing.T) {
+			var peer *hostile
+			var s *Server
+			if dials {
+				peer, s = under(t, a, two, "ONE")
+			} else {
+				s = linked(t, a, "ONE")
+				peer = into(t, s, two)
+			}
+			alpha := controlOf(as(t, a, s, "ALPHA"))
+			var marker string
+			for n, answerer := range []string{wire.Manager, wire.Up, wire.Coordination} { // the last one passes
+				marker = wire.InboxSubject("ALPHA", answerer, qmgrtest.Secret, uint64(n))
+				_, err := alpha.SubscribeSync(marker)
+				must(t, err)
+			}
+			must(t, alpha.FlushTimeout(qmgrtest.Patience))
+			for subject := ""; subject != marker; {
+				subject = qmgrtest.Receive(t, "the subscription of "+marker, peer.control.wants)
+				if _, of, ok := wire.ReadInbox(subject); ok && (of == wire.Manager || of == wire.Up) {
+					t.Errorf("the channel carries the subscription of %s", subject)
+				}
+			}
+		})
+	}
+}

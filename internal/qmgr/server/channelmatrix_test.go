@@ -39,10 +39,11 @@ type wireEnd struct {
 	t     *testing.T
 	conn  net.Conn
 	lines chan string // subjects of messages, PONG, and other lines
+	wants chan string // subjects that the other side subscribes
 }
 
 func newWireEnd(t *testing.T, conn net.Conn, in *bufio.Reader) *wireEnd {
-	w := &wireEnd{t, conn, make(chan string, 10000)}
+	w := &wireEnd{t, conn, make(chan string, 10000), make(chan string, 10000)}
 	go func() {
 		defer close(w.lines)
 		for {
@@ -66,6 +67,8 @@ func newWireEnd(t *testing.T, conn net.Conn, in *bufio.Reader) *wireEnd {
 				w.lines <- words[1]
 			case words[0] == "PONG":
 				w.lines <- "PONG"
+			case words[0] == "LS+" && len(w.wants) < cap(w.wants):
+				w.wants <- words[1]
 			}
 		}
 	}()
@@ -212,7 +215,7 @@ func matrix(managers map[string]string) []matrixRow {
 		{func(to, from string) string { return "ferry.inbox." + to + "." + from + ".INSTANCE" }, only, only},
 		{func(to, from string) string {
 			return "ferry.inbox." + to + ".qmgr." + qmgrtest.Secret + "." + numberOf(from)
-		}, only, never},
+		}, never, never},
 		{func(to, from string) string {
 			return "ferry.inbox." + to + ".store-" + managers[from] + "." + qmgrtest.Secret + ".1"
 		}, only, only},

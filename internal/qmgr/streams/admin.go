@@ -76,6 +76,8 @@ type Library struct {
 	MaxStored int64        // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
 	Log       *slog.Logger // gets the dead letters that are sent again or are removed; nil: they are not logged
 	Quiet     *quiet.Log   // gets those that give way or cannot be kept; nil: they are not logged
+	// Unfinished keeps messages of application queues between two questions for parts of them; nil: none are kept.
+	Unfinished *Unfinished
 }
 
 // withStreams runs op, and again after a missing stream was made for it.

@@ -231,7 +231,7 @@ func (l Library) Queue(ctx context.Context, self string, t QueueTask, _ func(*Qu
 	case QueueOldest:
 		err = res.oldest(ctx, s, &t.Span)
 	case QueueRead:
-		err = res.read(ctx, s, &t)
+		err = res.read(ctx, s, l.Unfinished, &t)
 	case QueueCount:
 		err = res.CountPart(ctx, s, &t.Span)
 	case QueueFind:
@@ -441,7 +441,7 @@ func (res *QueueResult) oldest(ctx context.Context, s jetstream.Stream, of *wire
 
 // CountPart counts a part of the messages of a span, from its first number on.
 func (res *QueueResult) CountPart(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
-	return res.look(ctx, s, of, QueueBytes, func(m *jetstream.RawStreamMsg) (left int) {
+	return res.look(ctx, s, of, nil, QueueBytes, func(m *jetstream.RawStreamMsg) (left int) {
 		res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
 		return QueueBytes
 	})
@@ -449,9 +449,13 @@ func (res *QueueResult) CountPart(ctx context.Context, s jetstream.Stream, of *w
 
 // read returns the data of messages of a span from an offset in its first one on, up to about the room. The last
 // message may be a piece.
-func (res *QueueResult) read(ctx context.Context, s jetstream.Stream, t *QueueTask) error {
+func (res *QueueResult) read(ctx context.Context, s jetstream.Stream, u *Unfinished, t *QueueTask) error {
 	left := min(max(t.Room, queueRoom), QueueBytes)
-	return res.look(ctx, s, &t.Span, left, func(m *jetstream.RawStreamMsg) int {
+	var first *jetstream.RawStreamMsg
+	if t.Offset > 0 {
+		first = u.take(keptOf(s, &t.Span, t.Span.First))
+	}
+	return res.look(ctx, s, &t.Span, first, left, func(m *jetstream.RawStreamMsg) int {
 		from := 0
 		if m.Sequence == t.Span.First {
 			from = min(t.Offset, len(m.Data))
@@ -461,6 +465,7 @@ func (res *QueueResult) read(ctx context.Context, s jetstream.Stream, t *QueueTa
 		res.Behind = append(res.Behind, m.Data[from:from+n]...)
 		if from+n < len(m.Data) {
 			res.Next, res.Offset = m.Sequence, from+n
+			u.put(keptOf(s, &t.Span, m.Sequence), m)
 		}
 		left -= QueueFrame + n
 		return left
@@ -468,14 +473,18 @@ func (res *QueueResult) read(ctx context.Context, s jetstream.Stream, t *QueueTa
 }
 
 // look passes messages of a span to take from its first number on, until take has no more room. Next is the position
-// after the last one.
-func (res *QueueResult) look(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, left int, take func(*jetstream.RawStreamMsg) (left int)) error {
+// after the last one. first is the message with the first number; nil: look gets it.
+func (res *QueueResult) look(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, first *jetstream.RawStreamMsg, left int, take func(*jetstream.RawStreamMsg) (left int)) error {
 	filter, began, seen := of.Filter(), time.Now(), 0
 	for next, ahead := max(of.First, 1), 1; of.Last == 0 || next <= of.Last; {
-		some, err := getMessages(ctx, s, filter, next, ahead)
-		if err != nil || len(some) == 0 {
-			return err
+		some := []*jetstream.RawStreamMsg{first}
+		if first == nil {
+			var err error
+			if some, err = getMessages(ctx, s, filter, next, ahead); err != nil || len(some) == 0 {
+				return err
+			}
 		}
+		first = nil
 		size := 0
 		for _, m := range some {
 			if of.Last > 0 && m.Sequence > of.Last {
