@@ -173,7 +173,11 @@ func (s *Service) askKnown(a *receivedQuestion, ans *wire.Answer) error {
 	return nil
 }
 
+// askQueued takes a submitter's report. A pipe submits nothing, and a user may have many pipes.
 func (s *Service) askQueued(a *receivedQuestion, _ *wire.Answer) error {
+	if transfer.AgentName(a.Principal).Stream() {
+		return transfer.Errorf(transfer.KindDenied, "%s is a pipe, which submits nothing", a.Principal)
+	}
 	if a.Queued != nil {
 		a.Queued.Principal = a.Principal
 		s.picture.Queued(a.Queued)

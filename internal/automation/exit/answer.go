@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"ferry/internal/transfer"
@@ -170,7 +172,8 @@ func verdict(at transfer.CallPoint, name string, q *transfer.Request, known give
 	return c, a.Message, nil
 }
 
-// decode reads one JSON object with known members alone.
+// decode reads one JSON object with known members alone, each of them once. An exit may have put a text of the submitter
+// into its answer as it was, and that text must not take the place of a member.
 func decode(said []byte, a *answer) error {
 	d := json.NewDecoder(bytes.NewReader(said))
 	d.DisallowUnknownFields()
@@ -184,7 +187,43 @@ func decode(said []byte, a *answer) error {
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("something follows its end")
 	}
-	return nil
+	return once(json.NewDecoder(bytes.NewReader(said)), "")
+}
+
+// members are the members of the objects of an answer: of itself, and of the chosen files. Those of metadata have any name.
+var members = map[string][]string{"": {"action", "message", "metadata", "files"}, "files": {"source", "name", "item"}}
+
+// once checks that no object in a value has a member twice, and that the members of an answer are spelled as they are:
+// encoding/json takes the last one, and ignores case. in is the member with the value. The value was decoded before, so
+// it is not nested deeply.
+func once(d *json.Decoder, in string) error {
+	first, err := d.Token()
+	begin, is := first.(json.Delim)
+	if err != nil || !is {
+		return err
+	}
+	known, seen := members[in], map[string]bool{}
+	for d.More() {
+		inner := in
+		if begin == '{' {
+			key, err := d.Token()
+			if err != nil {
+				return err
+			}
+			inner = key.(string)
+			if seen[inner] {
+				return fmt.Errorf("it has the member %.40q twice", inner)
+			}
+			if seen[inner] = true; known != nil && !slices.Contains(known, inner) {
+				return fmt.Errorf("unknown field %.40q", inner)
+			}
+		}
+		if err := once(d, inner); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
 }
 
 // choose returns the chosen files of an answer, each with its name.

@@ -70,8 +70,10 @@ type entry struct {
 	mayEnd  bool             // the submitter may end the transfer that it repeats
 	brought []broughtItem    // of the failed items of that, transfer.MaxFailures at most
 	rate    rate
-	claimed bool      // made of a submitter's report or of a refusal: the ID may be of another principal's transfer
-	read    time.Time // when the log was last read for it; see NoteRead
+	claimed bool // made of a submitter's report or of a refusal: the ID may be of another principal's transfer
+	// reported is true if a submitter's report has made it.
+	reported bool
+	read     time.Time // when the log was last read for it; see NoteRead
 
 	confirmed string // the run of its source that has answered for it
 	listed    int    // how often Unconfirmed has listed it
@@ -242,8 +244,7 @@ func (p *Picture) Queued(g *transfer.Progress) {
 	}
 
 	if e == nil {
-		e = p.add(g)
-		e.claimed = true
+		e = p.put(g, true)
 	}
 
 	e.said = true
@@ -254,9 +255,12 @@ func (p *Picture) Queued(g *transfer.Progress) {
 	p.weigh(e)
 }
 
-func (p *Picture) add(g *transfer.Progress) *entry {
+func (p *Picture) add(g *transfer.Progress) *entry { return p.put(g, false) }
+
+// put adds a transfer, which may give way at once. claimed says that a submitter's report makes it.
+func (p *Picture) put(g *transfer.Progress, claimed bool) *entry {
 	p.count++
-	e := &entry{Progress: *g, made: p.count}
+	e := &entry{Progress: *g, made: p.count, claimed: claimed, reported: claimed}
 	p.transfers[key{g.ID, g.Source}] = e
 	if len(p.transfers) > MaxTransfers+MaxTransfers/10 {
 		p.shrink()
@@ -269,121 +273,6 @@ func (p *Picture) drop(e *entry) {
 	p.bytes -= e.bytes
 	delete(p.transfers, key{e.ID, e.Source})
 	p.unrelate(e)
-}
-
-// shrink drops transfers of the source that has most of them: ended ones first, then queued ones, the oldest first.
-func (p *Picture) shrink() {
-	of := map[transfer.AgentName][]*entry{} // those that give way last come first
-	for _, e := range p.sorted() {
-		of[e.Source] = append(of[e.Source], e)
-	}
-
-	rank := func(e *entry) int {
-		switch {
-		case e.State.Final():
-			return 2
-		case e.State == transfer.Queued:
-			return 1
-		}
-		return 0
-	}
-	for _, list := range of {
-		sort.SliceStable(list, func(i, j int) bool { return rank(list[i]) < rank(list[j]) })
-	}
-
-	for len(p.transfers) > MaxTransfers {
-		var most transfer.AgentName
-		for source, list := range of {
-			if n := len(of[most]); len(list) > n || len(list) == n && source > most {
-				most = source
-			}
-		}
-		last := len(of[most]) - 1
-		p.drop(of[most][last])
-		of[most] = of[most][:last]
-	}
-}
-
-// weigh counts the size of an entry. Details that are dropped, where all entries are too large, are in the audit log.
-func (p *Picture) weigh(e *entry) {
-	if p.transfers[key{e.ID, e.Source}] != e {
-		return // it gave way at once
-	}
-
-	size := basics(e) + weight(e.Reason)
-	for n := range e.brought {
-		size += len(e.brought[n].source) + 32
-	}
-	for i := range e.Failures {
-		o := &e.Failures[i]
-		size += len(o.Path) + len(o.Source) + len(o.Picked) + len(o.Note) + weight(o.Err) + 256
-	}
-
-	p.bytes += size - e.bytes
-	e.bytes = size
-	if p.bytes > maxBytes {
-		p.lighten()
-	}
-}
-
-// A share is the part of a picture that belongs to one source: whole entries, the newest first, and bare ones, the
-// oldest first.
-type share struct {
-	whole, bare []*entry
-	bytes       int
-}
-
-// lighten frees half of the bound. The source that holds most at each step loses
-// reasons and failed items, the oldest first, and then whole transfers.
-func (p *Picture) lighten() {
-	shares := map[transfer.AgentName]*share{}
-	for _, e := range p.sorted() {
-		if shares[e.Source] == nil {
-			shares[e.Source] = &share{}
-		}
-		s := shares[e.Source]
-		s.whole, s.bytes = append(s.whole, e), s.bytes+e.bytes
-	}
-
-	for p.bytes > maxBytes/2 {
-		var most *share
-		for _, s := range shares {
-			if most == nil || s.bytes > most.bytes {
-				most = s
-			}
-		}
-		before := p.bytes
-		if last := len(most.whole) - 1; last >= 0 {
-			e := most.whole[last]
-			most.whole, most.bare = most.whole[:last], append(most.bare, e)
-			e.Failures, e.Reason, e.brought = nil, nil, nil
-			p.bytes += basics(e) - e.bytes
-			e.bytes = basics(e)
-		} else {
-			p.drop(most.bare[0])
-			most.bare = most.bare[1:]
-		}
-		most.bytes -= before - p.bytes
-	}
-}
-
-// basics is the size of an entry without its reason and failed items.
-func basics(e *entry) int {
-	size := len(e.Originator) + len(e.Job) + len(e.LaneReason) + len(e.Current)
-	if a := e.related.Acknowledged; a != nil {
-		size += len(a.By) + len(a.Reason)
-	}
-	for k, v := range e.meta {
-		size += len(k) + len(v) + 64
-	}
-	return size
-}
-
-func weight(e *transfer.Error) int {
-	if e == nil {
-		return 0
-	}
-	return len(e.Text) + len(e.Hint)
 }
 
 // Record folds an audit record in. Records rebuild the picture after a restart, and show transfers whose live figures

@@ -11,7 +11,7 @@ import (
 // Limits of the properties of a run. An error names the limit.
 const (
 	maxProperties = 10_000
-	maxAllValues  = 8 << 20 // bytes of all values together
+	maxAllValues  = 8 << 20 // bytes of all values together, with their names
 )
 
 // A value is the value of a property.
@@ -63,21 +63,28 @@ func (p *properties) put(name string, v value) error {
 	if err := p.room(name, len(v.text)); err != nil {
 		return err
 	}
-	p.bytes += len(v.text) - len(p.all[name].text)
+	p.bytes += p.growth(name, len(v.text))
 	p.all[name] = v
 	return nil
 }
 
+// growth returns the bytes that a value of n bytes adds. The caller has the lock.
+func (p *properties) growth(name string, n int) int {
+	if old, is := p.all[name]; is {
+		return n - len(old.text)
+	}
+	return len(name) + n
+}
+
 // room returns nil if a value of n bytes is within the limits. The caller has the lock.
 func (p *properties) room(name string, n int) error {
-	old, is := p.all[name]
-	switch {
+	switch _, is := p.all[name]; {
 	case !is && len(p.all) == maxProperties:
 		return fmt.Errorf("there are more than %d properties, the limit", maxProperties)
 	case n > maxValue:
 		return fmt.Errorf("the property %.60s has more than %d bytes, the limit", name, maxValue)
-	case p.bytes+n-len(old.text) > maxAllValues:
-		return fmt.Errorf("the properties have more than %d bytes, the limit", maxAllValues)
+	case p.bytes+p.growth(name, n) > maxAllValues:
+		return fmt.Errorf("the properties have more than %d bytes with their names, the limit", maxAllValues)
 	}
 	return nil
 }

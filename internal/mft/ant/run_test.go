@@ -203,6 +203,16 @@ func TestLimits(t *testing.T) {
 	if err == nil {
 		t.Error("there is no limit of all values")
 	}
+	named := &properties{all: map[string]value{}}
+	for n := range maxAllValues / maxValue {
+		err = named.set(strings.Repeat("x", maxValue)+fmt.Sprint(n), value{text: "y"})
+	}
+	if err == nil {
+		t.Error("there is no limit of all names")
+	}
+	if err := named.result(strings.Repeat("x", maxValue)+"0", "yy"); err != nil {
+		t.Errorf("a property that is there counts its name again: %v", err)
+	}
 }
 
 // Targets run once, behind those that they depend on, if their conditions hold.

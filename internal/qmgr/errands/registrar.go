@@ -349,7 +349,7 @@ func (r *Registrar) Do(ctx context.Context, asker string, body []byte) (res Resu
 
 // dead does a task on the dead letters.
 func (r *Registrar) dead(ctx context.Context, asker string, t streams.DeadTask) (streams.DeadResult, error) {
-	t.May = func(d *wire.DeadLetter) bool { return r.mayHandle(asker, transfer.AuthAdmin, d) }
+	t.Asker, t.May = asker, func(d *wire.DeadLetter) bool { return r.mayHandle(asker, transfer.AuthAdmin, d) }
 	t.Stops = func(command, request *wire.DeadLetter) bool {
 		return r.mayHandle(command.From, transfer.AuthOperate, request)
 	}

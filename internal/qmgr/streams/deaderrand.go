@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -52,6 +53,8 @@ type DeadTask struct {
 	Agent    string      `json:"agent,omitempty"`   // of a list: only letters for the agent with this token
 	ID       string      `json:"id,omitempty"`      // of the letter
 
+	// Asker is the token of the asker, which may see its own letters; empty: all letters are read for a list.
+	Asker string `json:"-"`
 	// May reports whether the asker may see and move a letter; nil: all letters.
 	May func(*wire.DeadLetter) bool `json:"-"`
 	// Stops reports whether the author of a command may stop the transfer of a request to its agent; nil: all authors.
@@ -158,9 +161,9 @@ func keepDead(ctx context.Context, l Library, self string, t *DeadTask) error {
 // listDead gives letters without their content, from a number on, oldest first.
 func (res *DeadResult) listDead(ctx context.Context, s jetstream.Stream, t *DeadTask) error {
 	began, size := time.Now(), 0
-	filter := allDead
-	if t.Agent != "" {
-		filter = "ferry.dead.*." + deadToken(t.Agent) + ".>"
+	filter, err := t.filter(ctx, s)
+	if err != nil {
+		return err
 	}
 	for next := max(t.Number, 1); ; {
 		some, err := getMessages(ctx, s, filter, next, deadAhead)
@@ -182,6 +185,35 @@ func (res *DeadResult) listDead(ctx context.Context, s jetstream.Stream, t *Dead
 			res.Letters = append(res.Letters, *d)
 		}
 	}
+}
+
+// filter returns the subjects of the letters of a list. An asker that may see none but its own letters gets those alone:
+// others may have thousands, and each is read with its content.
+func (t *DeadTask) filter(ctx context.Context, s jetstream.Stream) (string, error) {
+	agent := "*"
+	if t.Agent != "" {
+		agent = deadToken(t.Agent)
+	}
+	all := "ferry.dead.*." + agent + ".>"
+	if t.Asker == "" || t.May == nil {
+		return all, nil
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(all))
+	if err != nil {
+		return "", err
+	}
+	refused := map[string]bool{} // agents with letters of others that the asker may not see
+	for subject := range info.State.Subjects {
+		part := strings.Split(subject, ".") // ferry.dead.KIND.AGENT.FROM.ID.SIZE
+		if len(part) != 7 || part[4] == t.Asker || refused[part[3]] {
+			continue
+		}
+		if t.May(&wire.DeadLetter{Kind: part[2], Agent: part[3], From: part[4]}) {
+			return all, nil
+		}
+		refused[part[3]] = true
+	}
+	return "ferry.dead.*." + agent + "." + deadToken(t.Asker) + ".>", nil
 }
 
 // findDead returns the letter of a task, and its number. A letter that the asker may not see is not there for it.
