@@ -548,7 +548,7 @@ func TestStoredHostile(t *testing.T) {
 func TestStoredManyFiles(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
-	n.Files("ALPHA", "in", 4, 17_500, 10)
+	n.Files("ALPHA", "in", 4, 20_000, 10)
 	n.Stop("BETA")
 	s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
 	isSent(t, n, s.ID())
@@ -558,7 +558,7 @@ func TestStoredManyFiles(t *testing.T) {
 	n.Start("ALPHA")
 	sum := s.Wait().Ends("successful", 0).Summary
 	n.Same("ALPHA", "in", "BETA", "out/in")
-	once(t, n, s.ID(), 17_501)
+	once(t, n, s.ID(), 20_001)
 	if sum.Resumes != 0 {
 		t.Errorf("the summary says %+v", sum)
 	}
