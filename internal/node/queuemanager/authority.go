@@ -52,13 +52,13 @@ func (f *Authority) Run(ctx context.Context, out io.Writer, log *slog.Logger) er
 			return err
 		}
 	}
+	h.tasks.Go(h.serveJoiners)
 	if !f.External {
 		err = h.first(out, f)
 	}
 	if err != nil {
 		return err
 	}
-	h.tasks.Go(h.serveJoiners)
 	w := &networkLink{}
 	if f.External {
 		a := &externalServer{authority: h, url: f.Network}

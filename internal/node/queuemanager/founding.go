@@ -49,7 +49,7 @@ type localAuthority struct {
 
 	mu   sync.Mutex
 	all  []*identity.Identity // of the services in this process
-	wake chan struct{}        // a token was made
+	wake chan chan<- error    // a token was made: serveJoiners answers once it listens
 
 	again chan struct{} // the network is reached again
 }
@@ -82,7 +82,7 @@ func openLocalAuthority(ctx context.Context, dir string, log *slog.Logger) (*loc
 	if authority.Founded(a) {
 		log.Warn("founded a new network, because the directory had none; keep a backup of it", "network", a.Network(), "dir", filepath.Join(dir, authorityDir))
 	}
-	h := &localAuthority{Authority: a, log: log, dir: dir, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	h := &localAuthority{Authority: a, log: log, dir: dir, wake: make(chan chan<- error), again: make(chan struct{}, 1)}
 	h.ctx, h.end = context.WithCancel(ctx)
 	if h.self, err = h.issue(filepath.Join(dir, identitiesDir, "authority"), identity.Authority, "", roles.Authority); err == nil {
 		err = h.user()
@@ -501,11 +501,22 @@ const (
 	joinersStay  = time.Minute // after the last token: an answer may be lost, and asked for again
 )
 
-// token writes a token's secret as joiners are given it, and has the door opened.
+// token writes a token's secret as joiners are given it, and returns once the authority listens for joiners.
 func (a *localAuthority) token(secret string) (string, error) {
+	listens := make(chan error, 1)
 	select {
-	case a.wake <- struct{}{}:
-	default:
+	case a.wake <- listens:
+	case <-a.ctx.Done():
+		return "", context.Cause(a.ctx)
+	}
+	select {
+	case err := <-listens:
+		if err != nil {
+			return "", transfer.Errorf(transfer.KindUnreachable, "the authority cannot listen for joiners at %s: %w", a.enrol, err).
+				WithHint("free the address, or start the queue manager with another --enrol; the token is kept, and `ferry token rm` removes it")
+		}
+	case <-a.ctx.Done():
+		return "", context.Cause(a.ctx)
 	}
 	t := enrol.Token{Network: a.Network(), Root: a.Roots().Hash(), Secret: secret, Addresses: reached(a.enrol, []string{a.enrol})}
 	return t.String(), nil
@@ -516,19 +527,26 @@ func (a *localAuthority) serveJoiners() {
 	var end context.CancelFunc
 	var closed chan struct{}
 	var last time.Time
+	var asked chan<- error // answered once it listens
+	failed := false
 	t := time.NewTicker(joinersLook)
 	defer t.Stop()
 	for {
+		var err error
 		if len(a.Tokens()) > 0 {
 			last = time.Now()
 		}
 		switch open := time.Since(last) < joinersStay; {
 		case open && end == nil:
-			l, err := net.Listen("tcp", a.enrol)
-			if err != nil {
-				a.log.Error("joiners cannot be heard", "listen", a.enrol, "error", err)
+			var l net.Listener
+			if l, err = net.Listen("tcp", a.enrol); err != nil {
+				if asked == nil && !failed {
+					a.log.Error("listen for joiners failed", "address", a.enrol, "error", err)
+				}
+				failed = true
 				break
 			}
+			failed = false
 			var ctx context.Context
 			ctx, end = context.WithCancel(a.ctx)
 			closed = make(chan struct{})
@@ -544,9 +562,13 @@ func (a *localAuthority) serveJoiners() {
 			<-closed
 			end = nil
 		}
+		if asked != nil {
+			asked <- err
+			asked = nil
+		}
 		select {
 		case <-t.C:
-		case <-a.wake:
+		case asked = <-a.wake:
 		case <-a.ctx.Done():
 			if end != nil {
 				end()
