@@ -41,6 +41,11 @@ func (c *Channels) Watch() {
 		case <-c.cfg.Ending:
 			return
 		}
+		for _, name := range c.rested() {
+			if err := c.rest(name, false); err != nil {
+				c.cfg.Log.Debug("a channel is not connected anew yet", slog.String("channel", name), slog.Any("error", err))
+			}
+		}
 		z, err := c.NS.Leafz(nil)
 		if err != nil {
 			continue
@@ -49,7 +54,7 @@ func (c *Channels) Watch() {
 		for _, name := range c.silent(z.Leafs, known, time.Now()) {
 			c.cfg.Log.Info("a channel has been silent; it is connected anew", slog.String("channel", name), slog.Duration("for", known[name].patient))
 			if err := c.renew(name); err != nil {
-				c.cfg.Log.Warn("a channel cannot be connected anew", slog.String("channel", name), slog.Any("error", err))
+				c.cfg.Log.Info("a channel is not connected anew yet; it is tried again", slog.String("channel", name), slog.Any("error", err))
 			}
 		}
 	}
@@ -137,17 +142,40 @@ func (s *silence) heard(id uint64, in int64, now time.Time) (tooLong bool) {
 	return true
 }
 
-// renew ends the connections of a channel and makes new ones.
+// renew ends the connections of a channel and makes new ones. After an error of the second step the channel rests, and
+// Watch makes its connections at a later look: the library refuses that while it still ends one that it was making.
 func (c *Channels) renew(name string) error {
-	for _, resting := range []bool{true, false} {
+	err := c.rest(name, true)
+	if err == nil {
+		err = c.rest(name, false)
+	}
+	return err
+}
+
+// rest has the library end the connections of a channel, or make new ones. After an error the channel is as it was.
+func (c *Channels) rest(name string, resting bool) error {
+	c.mu.Lock()
+	c.resting[name] = resting
+	c.mu.Unlock()
+	err := c.reload()
+	if err != nil {
 		c.mu.Lock()
-		c.resting[name] = resting
+		c.resting[name] = !resting
 		c.mu.Unlock()
-		if err := c.reload(); err != nil {
-			return err
+	}
+	return err
+}
+
+// rested returns the channels without connections that have to be made.
+func (c *Channels) rested() (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, rests := range c.resting {
+		if rests {
+			all = append(all, name)
 		}
 	}
-	return nil
+	return all
 }
 
 const (
