@@ -28,7 +28,7 @@ func (e *entry) claim() bool { return e.claimed && e.reported }
 const claimPart = 10
 
 // largest returns the owner that loses something next: the member with most claims, if these are more than their part of
-// the bound, and otherwise the owner with most of all. size is that of what an owner has.
+// the bound, and otherwise the owner with most of all. size returns the size of the entries of an owner.
 func largest[T any](of map[owner]T, size func(T) int, bound int) (most owner) {
 	claims := false
 	for o, has := range of {
