@@ -51,14 +51,14 @@ func factsOf(c *transfer.Call) *facts {
 
 // encode returns the facts in JSON, with the files. The error is of KindExit if they are too long.
 func (f *facts) encode(ctx context.Context, files transfer.ExitFiles) ([]byte, error) {
-	b, err := json.Marshal(f)
+	b, err := plain(f)
 	if err != nil || files == nil {
 		return append(b, '\n'), err
 	}
 	b = append(bytes.TrimSuffix(b, []byte("}")), `,"files":[`...)
 	first := true
 	err = files(ctx, func(one transfer.ExitFile) error {
-		line, err := json.Marshal(one)
+		line, err := plain(one)
 		if err != nil {
 			return err
 		}
@@ -73,6 +73,15 @@ func (f *facts) encode(ctx context.Context, files transfer.ExitFiles) ([]byte, e
 		return nil
 	})
 	return append(b, "]}\n"...), err
+}
+
+// plain returns a value in JSON, without the escapes that a text in HTML needs: a shell script reads a name with & as it is.
+func plain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // An answer is the output of an exit: one JSON object.
