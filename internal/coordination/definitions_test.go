@@ -299,7 +299,8 @@ func TestDefinitionsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A user with the name of an agent in small letters neither tells definitions of that agent, nor asks for its transfers.
+// A user with the name of an agent in small letters neither tells definitions of that agent, nor asks for its
+// transfers.
 func TestUserIsNotTheAgentOfItsName(t *testing.T) {
 	s := &Service{cfg: Config{Clock: clock.System}, picture: status.New(clock.System), definitions: openedDefinitions(t, t.TempDir()), quiet: quiet.New(slog.New(slog.DiscardHandler), time.Now)}
 	s.picture.Know("ALPHA")

@@ -168,8 +168,8 @@ func (t *Teller) definitions() (all []present, left map[string]int, err error) {
 	return all, left, nil
 }
 
-// partOf returns the bytes that each owner may have, so that all have room: those that have less leave it to the others.
-// of has the bytes of all definitions of each.
+// partOf returns the bytes that each owner may have, so that all have room: those that have less leave it to the
+// others. of has the bytes of all definitions of each.
 func partOf(of map[string]int) int {
 	room, owners := wire.MaxDefinitions, len(of)
 	for _, size := range slices.Sorted(maps.Values(of)) {
