@@ -12,6 +12,8 @@ import (
 	"ferry/internal/coordination/status"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/word"
+	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/turns"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -48,6 +50,34 @@ var questions = map[wire.Kind]question{
 	wire.AskRegister:  {transfer.AuthNone, false, false, (*Service).askRegister},
 	wire.AskKeep:      {transfer.AuthNone, false, false, askKeep}, // of the asker alone
 	wire.AskKept:      {transfer.AuthNone, true, false, askKept},  // those that the asker may see
+}
+
+// questionRoom are the bytes that a waiting question counts beside its own. It bounds their number.
+const questionRoom = 4 << 10
+
+// waiting has the questions that wait for the turn of their asker.
+type waiting = turns.Queue[qmgr.Message]
+
+// queueQuestion queues a question. A list of all transfers takes milliseconds, and in one queue for all askers one of
+// them, without any right, had the others wait for seconds. A question without room is lost, and its asker asks again.
+func queueQuestion(w *waiting, log *quiet.Log, m qmgr.Message) {
+	if from := wire.LastToken(m.Subject); !w.Add(from, len(m.Subject)+len(m.Data)+questionRoom, m) {
+		log.Dropped(from, "too many questions wait")
+	}
+}
+
+// answerInTurns passes the questions on, one at a time, until ctx ends.
+func answerInTurns(ctx context.Context, w *waiting, answer func(qmgr.Message)) {
+	for ctx.Err() == nil {
+		if m, ok := w.Take(); ok {
+			answer(m)
+			continue
+		}
+		select {
+		case <-w.Wake():
+		case <-ctx.Done():
+		}
+	}
 }
 
 // asked answers a question. Those that read the log run beside the others, a

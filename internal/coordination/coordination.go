@@ -26,6 +26,7 @@ import (
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/turns"
 	"ferry/internal/sys/wake"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -60,6 +61,7 @@ type Service struct {
 	lost    error
 	reading *slowQuestions               // the questions that read the log
 	places  map[wire.Kind]*slowQuestions // those that have places of their own
+	waiting *waiting                     // questions, for the turns of their askers
 
 	seen   *obeyedQuestions // acknowledgements
 	acking sync.Mutex       // held while one is put on record
@@ -113,7 +115,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 			WithHint("there is one writer of the audit log; stop the other, or give --coordination none")
 	}
 
-	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), logbook: translate.NewLogbook(), reading: newSlowQuestions(readers - 1), places: newPlaces(),
+	s := &Service{cfg: cfg, conn: conn, picture: status.New(cfg.Clock), logbook: translate.NewLogbook(), reading: newSlowQuestions(readers - 1), places: newPlaces(), waiting: turns.New[qmgr.Message](),
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
 	whole, err := s.open()
 	if err != nil {
@@ -234,7 +236,7 @@ func (s *Service) listen(ctx context.Context) error {
 	for subject, handle := range map[string]func(qmgr.Message){
 		wire.AllProgress:                s.reported,
 		wire.AllBeats:                   s.reported,
-		wire.AllAsks(wire.Coordination): s.asked,
+		wire.AllAsks(wire.Coordination): func(m qmgr.Message) { queueQuestion(s.waiting, s.quiet, m) },
 	} {
 		stop, err := s.conn.Subscribe(subject, handle)
 		if err != nil {
@@ -243,6 +245,7 @@ func (s *Service) listen(ctx context.Context) error {
 		s.stops = append(s.stops, stop)
 	}
 
+	s.wg.Go(func() { answerInTurns(ctx, s.waiting, s.asked) })
 	s.wg.Go(func() { s.keepRegistry(ctx) })
 	s.wg.Go(func() { s.relieve(ctx) })
 	s.wg.Go(func() { watchQueues(ctx, s) })

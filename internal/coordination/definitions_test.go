@@ -299,6 +299,29 @@ func TestDefinitionsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A user with the name of an agent in small letters neither tells definitions of that agent, nor asks for its
+// transfers.
+func TestUserIsNotTheAgentOfItsName(t *testing.T) {
+	s := &Service{cfg: Config{Clock: clock.System}, picture: status.New(clock.System), definitions: openedDefinitions(t, t.TempDir()), quiet: quiet.New(slog.New(slog.DiscardHandler), time.Now)}
+	s.picture.Know("ALPHA")
+	if err := s.definitions.change("ALPHA", &wire.Keep{Mark: "a", Put: []wire.Definition{aDefinition("monitor", "A", "1")}}, time.Unix(1_800_000_000, 0)); err != nil {
+		t.Fatal(err)
+	}
+	asked := func(kind wire.Kind, body any) *receivedQuestion {
+		return &receivedQuestion{Ask: &wire.Ask{Kind: kind, Body: wire.Marshal(body), Principal: transfer.UserToken("alpha")}}
+	}
+	if err := askKeep(s, asked(wire.AskKeep, wire.Keep{Mark: "b"}), nil); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("definitions are taken from a user: %v", err)
+	}
+	if got := told(t, s.definitions, "ALPHA", ""); got != `monitor A "1"` {
+		t.Errorf("the definitions of the agent are %s", got)
+	}
+	ran := wire.RanAsked{Transfer: transfer.NewID(time.Now()), Principal: "ann"}
+	if err := askRan(s, asked(wire.AskRan, ran), &wire.Answer{}); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("a user is answered as an agent: %v", err)
+	}
+}
+
 // While the database is opened, which may take minutes, other goroutines do not wait for it.
 func TestDefinitionsThatAreOpened(t *testing.T) {
 	dir := t.TempDir()

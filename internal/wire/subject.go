@@ -261,13 +261,18 @@ const (
 // LastToken returns a subject's last token, which is the sender's on subjects that end with the sender.
 func LastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-// AgentOf returns the name of the agent with a token.
+// AgentOf returns the name of the agent with a token. No agent has the token of a user: a user alpha is not the agent
+// ALPHA.
 func AgentOf(token string) (transfer.AgentName, error) {
 	p, err := transfer.ParsePath(token)
 	if err != nil {
 		return "", err
 	}
-	return transfer.ParseAgentName(string(p))
+	name, err := transfer.ParseAgentName(string(p))
+	if err == nil && name.Token() != token {
+		return "", transfer.Errorf(transfer.KindDenied, "%.80s is no agent, although its name is that of agent %s", token, name)
+	}
+	return name, err
 }
 
 // DataSource returns the sender that a DATA subject names.

@@ -151,33 +151,12 @@ func (t *Teller) tell(ctx context.Context, wait time.Duration) (again time.Durat
 }
 
 // definitions returns the present definitions, and by noun the number of those that are not told. It logs once that some
-// exceed the limits.
+// exceed the limits. Where coordination has no room for all, each owner has a part of it.
 func (t *Teller) definitions() (all []present, left map[string]int, err error) {
-	size, exceed := 0, 0
-	left = map[string]int{}
-	err = t.Ledger.View(func(tx *ledger.Tx) error {
-		for _, k := range t.Keepers {
-			if err := k.Kept(tx, func(d wire.Definition) {
-				if t.Sandbox {
-					d.Readers = nil // the sandbox may narrow their rights
-				}
-				is := toldOf(&d)
-				switch {
-				case d.Owner == "" && d.Readers == nil:
-					left[d.Noun]++
-				case is.size > wire.MaxDefinition || size+is.size > wire.MaxDefinitions:
-					left[d.Noun]++
-					exceed++
-				default:
-					size += is.size
-					all = append(all, present{&d, is})
-				}
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	all, left, exceed, of, err := t.within(wire.MaxDefinitions)
+	if part := partOf(of); err == nil && part < wire.MaxDefinitions {
+		all, left, exceed, _, err = t.within(part)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -187,6 +166,56 @@ func (t *Teller) definitions() (all []present, left map[string]int, err error) {
 	}
 	t.exceeds = exceed > 0
 	return all, left, nil
+}
+
+// partOf returns the bytes that each owner may have, so that all have room: those that have less leave it to the
+// others. of has the bytes of all definitions of each.
+func partOf(of map[string]int) int {
+	room, owners := wire.MaxDefinitions, len(of)
+	for _, size := range slices.Sorted(maps.Values(of)) {
+		if part := room / owners; size > part {
+			return part
+		}
+		room -= size
+		owners--
+	}
+	return wire.MaxDefinitions
+}
+
+// within returns the present definitions, so many bytes of each owner at most, and by noun the number of those that are
+// not told. exceed is the number of those that are too large, and of has the bytes of the others of each owner.
+func (t *Teller) within(each int) (all []present, left map[string]int, exceed int, of map[string]int, err error) {
+	size, told := 0, map[string]int{} // told is by owner
+	left, of = map[string]int{}, map[string]int{}
+	err = t.Ledger.View(func(tx *ledger.Tx) error {
+		for _, k := range t.Keepers {
+			if err := k.Kept(tx, func(d wire.Definition) {
+				if t.Sandbox {
+					d.Readers = nil // the sandbox may narrow their rights
+				}
+				is := toldOf(&d)
+				if d.Owner == "" && d.Readers == nil {
+					left[d.Noun]++
+					return
+				}
+				if is.size <= wire.MaxDefinition {
+					of[d.Owner] += is.size
+				}
+				if is.size > wire.MaxDefinition || told[d.Owner]+is.size > each || size+is.size > wire.MaxDefinitions {
+					left[d.Noun]++
+					exceed++
+					return
+				}
+				size += is.size
+				told[d.Owner] += is.size
+				all = append(all, present{&d, is})
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, left, exceed, of, err
 }
 
 func toldOf(d *wire.Definition) toldDefinition {

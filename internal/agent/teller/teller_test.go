@@ -50,8 +50,13 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) Kept(_ *ledger.Tx, add func(wire.Definition)) error {
-	for key, text := range w.have {
-		add(wire.Definition{DefinitionName: wire.DefinitionName{Noun: "monitor", Key: key}, Owner: "ann", Readers: w.readers, Shown: json.RawMessage(fmt.Sprintf("%q", text))})
+	for _, key := range slices.Sorted(maps.Keys(w.have)) {
+		text := w.have[key]
+		owner := "ann"
+		if strings.HasPrefix(key, "EVE") {
+			owner = "eve"
+		}
+		add(wire.Definition{DefinitionName: wire.DefinitionName{Noun: "monitor", Key: key}, Owner: owner, Readers: w.readers, Shown: json.RawMessage(fmt.Sprintf("%q", text))})
 	}
 	return nil
 }
@@ -200,6 +205,33 @@ func TestTellerAtTheLimit(t *testing.T) {
 	w.tells()
 	if w.log.Len() > 0 {
 		t.Errorf("the log has %s", w.log)
+	}
+}
+
+// One owner with more definitions than coordination takes leaves those of the others their room.
+func TestTellerDividesTheRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		own, size   int // definitions of ann
+		least, most int // of those that are told
+	}{"few": {40, 100, 40, 40}, "as many": {60, 100 << 10, 18, 20}} {
+		w := newWorld(t)
+		for n := range 60 {
+			w.have[fmt.Sprint("EVE", n)] = strings.Repeat("x", 100<<10)
+		}
+		for n := range c.own {
+			w.have[fmt.Sprint("Z", n)] = strings.Repeat("x", c.size)
+		}
+		w.tell(t.Context(), time.Second)
+		own, all := 0, 0
+		for key := range w.kept {
+			all++
+			if strings.HasPrefix(key.Key, "Z") {
+				own++
+			}
+		}
+		if own < c.least || own > c.most || all < 38 {
+			t.Errorf("%s: %d of %d definitions are told, %d in all", name, own, c.own, all)
+		}
 	}
 }
 

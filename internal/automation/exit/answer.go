@@ -51,14 +51,14 @@ func factsOf(c *transfer.Call) *facts {
 
 // encode returns the facts in JSON, with the files. The error is of KindExit if they are too long.
 func (f *facts) encode(ctx context.Context, files transfer.ExitFiles) ([]byte, error) {
-	b, err := json.Marshal(f)
+	b, err := plain(f)
 	if err != nil || files == nil {
 		return append(b, '\n'), err
 	}
 	b = append(bytes.TrimSuffix(b, []byte("}")), `,"files":[`...)
 	first := true
 	err = files(ctx, func(one transfer.ExitFile) error {
-		line, err := json.Marshal(one)
+		line, err := plain(one)
 		if err != nil {
 			return err
 		}
@@ -73,6 +73,16 @@ func (f *facts) encode(ctx context.Context, files transfer.ExitFiles) ([]byte, e
 		return nil
 	})
 	return append(b, "]}\n"...), err
+}
+
+// plain returns a value in JSON, without the escapes that a text in HTML needs: a shell script reads a name with & as
+// it is.
+func plain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // An answer is the output of an exit: one JSON object.
@@ -172,8 +182,8 @@ func verdict(at transfer.CallPoint, name string, q *transfer.Request, known give
 	return c, a.Message, nil
 }
 
-// decode reads one JSON object with known members alone, each of them once. An exit may have put a text of the submitter
-// into its answer as it was, and that text must not take the place of a member.
+// decode reads one JSON object with known members alone, each of them once. An exit may have put a text of the
+// submitter into its answer as it was, and that text must not take the place of a member.
 func decode(said []byte, a *answer) error {
 	d := json.NewDecoder(bytes.NewReader(said))
 	d.DisallowUnknownFields()
@@ -190,7 +200,8 @@ func decode(said []byte, a *answer) error {
 	return once(json.NewDecoder(bytes.NewReader(said)), "")
 }
 
-// members are the members of the objects of an answer: of itself, and of the chosen files. Those of metadata have any name.
+// members are the members of the objects of an answer: of itself, and of the chosen files. Those of metadata have any
+// name.
 var members = map[string][]string{"": {"action", "message", "metadata", "files"}, "files": {"source", "name", "item"}}
 
 // once checks that no object in a value has a member twice, and that the members of an answer are spelled as they are:

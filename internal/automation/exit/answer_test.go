@@ -158,6 +158,10 @@ func TestFacts(t *testing.T) {
 	if err := json.Unmarshal(b, &f); err != nil || len(f.Files) != 3 || f.State != transfer.Partial || f.Counts.Files != 2 || someFiles[f.Files[1].Source] != f.Files[1].Name {
 		t.Errorf("%s is %+v, %v", b, f, err)
 	}
+	amp, err := factsOf(&transfer.Call{At: transfer.PostSource, Request: &transfer.Request{Job: "R&D"}}).encode(t.Context(), ignoring(func(put func(transfer.ExitFile) error) error { return put(transfer.ExitFile{Source: "/out/R&D <1>"}) }))
+	if err != nil || !strings.Contains(string(amp), `"job":"R&D"`) || !strings.Contains(string(amp), "\n"+`{"source":"/out/R&D <1>"`) {
+		t.Errorf("a name with & is given as %s, %v", amp, err)
+	}
 	lines := strings.Split(string(b), "\n")
 	if len(lines) != 5 || !strings.HasPrefix(lines[2], `{"source":"`) {
 		t.Errorf("the facts are %s", b)

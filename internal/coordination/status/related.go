@@ -125,8 +125,8 @@ func (r *rate) take(g *transfer.Progress, now time.Time) {
 	}
 }
 
-// forgot notes that a transfer gives way. The time is one of an agent, and may be wrong. A claim is not noted: its member
-// could otherwise have each list say that it is not complete.
+// forgot notes that a transfer gives way. The time is one of an agent, and may be wrong. A claim is not noted: its
+// member could otherwise have each list say that it is not complete.
 func (p *Picture) forgot(e *entry) {
 	if e.claim() {
 		return

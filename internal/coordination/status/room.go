@@ -6,8 +6,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An owner is the source of transfers, or a member with claims: transfers that the member alone has reported. Every member
-// may report transfers of any source without end, so they are not those of the source.
+// An owner is the source of transfers, or a member with claims: transfers that the member alone has reported. Every
+// member may report transfers of any source without end, so they are not those of the source.
 type owner struct {
 	source    transfer.AgentName
 	principal string // of claims
@@ -20,15 +20,15 @@ func (e *entry) owner() owner {
 	return owner{source: e.Source}
 }
 
-// claim reports whether a transfer is a claim: its source has not taken it, and its member has reported it. A source names
-// the principals of requests that it has refused, so that those are its own.
+// claim reports whether a transfer is a claim: its source has not taken it, and its member has reported it. A source
+// names the principals of requests that it has refused, so that those are its own.
 func (e *entry) claim() bool { return e.claimed && e.reported }
 
 // claimPart is the part of a picture that the claims of one member have in a full picture: a tenth.
 const claimPart = 10
 
-// largest returns the owner that loses something next: the member with most claims, if these are more than their part of
-// the bound, and otherwise the owner with most of all. size is that of what an owner has.
+// largest returns the owner that loses something next: the member with most claims, if these are more than their part
+// of the bound, and otherwise the owner with most of all. size returns the size of the entries of an owner.
 func largest[T any](of map[owner]T, size func(T) int, bound int) (most owner) {
 	claims := false
 	for o, has := range of {
@@ -109,8 +109,8 @@ func (s *share) size() int {
 	return s.bytes
 }
 
-// lighten frees half of the bound. The owner that holds most at each step loses reasons and failed items, the oldest first,
-// and then whole transfers.
+// lighten frees half of the bound. The owner that holds most at each step loses reasons and failed items, the oldest
+// first, and then whole transfers.
 func (p *Picture) lighten() {
 	shares := map[owner]*share{}
 	for _, e := range p.sorted() {

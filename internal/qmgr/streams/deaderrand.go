@@ -187,8 +187,8 @@ func (res *DeadResult) listDead(ctx context.Context, s jetstream.Stream, t *Dead
 	}
 }
 
-// filter returns the subjects of the letters of a list. An asker that may see none but its own letters gets those alone:
-// others may have thousands, and each is read with its content.
+// filter returns the subjects of the letters of a list. An asker that may see none but its own letters gets those
+// alone: others may have thousands, and each is read with its content.
 func (t *DeadTask) filter(ctx context.Context, s jetstream.Stream) (string, error) {
 	agent := "*"
 	if t.Agent != "" {

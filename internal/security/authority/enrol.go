@@ -443,7 +443,7 @@ func (a *Authority) Role(name identity.Name) roles.Role {
 // Enrolled reports whether an agent with a token was enrolled, and was not revoked.
 func Enrolled(a *Authority, token string) bool {
 	name, err := transfer.ParsePath(token)
-	return err == nil && a.Role(identity.Name{Network: a.Network(), Role: identity.Agent, Name: string(name)}) == roles.Agent
+	return err == nil && transfer.AgentName(name).Token() == token && a.Role(identity.Name{Network: a.Network(), Role: identity.Agent, Name: string(name)}) == roles.Agent
 }
 
 // Revoked reports whether the last identity of a name was revoked.
