@@ -73,8 +73,8 @@ const (
 // measured separately, as LEDBAT does (RFC 6817): by the increase of the difference of both clocks over its minimum.
 // The rest of a round trip, up to maxReturnDelay, is added to the time that bytes may be in flight. If the rest is the
 // larger part, the sample cannot lower the rate. A message that waited for longer than windowTime shows that the link
-// is full, even with few bytes in flight. If the time there is unknown and readTime limits the window, this is decided by
-// the round trip.
+// is full, even with few bytes in flight. If readTime limits them, that time is readTime longer: a message may wait behind
+// all others in flight, and then a second for a slow disk. If the wait is unknown, the round trip takes its place.
 //
 // All methods may be called from any goroutine.
 type Controller struct {
@@ -324,10 +324,13 @@ func (c *Controller) measure(s *sent, late bool, there, now time.Time) {
 		c.least = trip
 	}
 
-	waited, behind := trip, s.halved && trip > windowTime
+	waited, full, behind := trip, s.full, false
 	if !there.IsZero() {
 		waited = c.waited(s.at, there, trip)
 		behind = waited > windowTime
+	}
+	if s.halved {
+		full, behind = false, waited > windowTime+readTime
 	}
 
 	took := max(now.Sub(s.then), s.at.Sub(s.first), time.Microsecond)
@@ -335,7 +338,7 @@ func (c *Controller) measure(s *sent, late bool, there, now time.Time) {
 	switch {
 	case rate >= c.rate && !late:
 		c.rate = rate
-	case rate < c.rate && (s.full && !s.halved && 2*waited >= trip || behind):
+	case rate < c.rate && (full && 2*waited >= trip || behind):
 		c.provenWindow = min(c.provenWindow, c.bytesAt(2*rate))
 		if now.Sub(c.lowered) >= max(c.trip/2, windowTime/4) {
 			c.rate, c.lowered = (c.rate+3*rate)/4, now

@@ -187,8 +187,8 @@ func (c *Channels) renew(name string) error {
 	return err
 }
 
-// rest has the library end the connections of a channel, or make new ones. After an error the channel is as it was. No
-// other change meets a channel that the library may refuse to connect: it would be refused with it.
+// rest has the library end the connections of a channel, or make new ones. After an error the channel is as it was. Other
+// changes wait meanwhile: the library may refuse to connect the channel, and would refuse them with it.
 func (c *Channels) rest(name string, resting bool) error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
