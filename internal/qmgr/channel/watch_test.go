@@ -69,8 +69,8 @@ func started(t *testing.T, identities bool, all ...Channel) (c *Channels, end fu
 	c, err := OpenAll(cfg)
 	must(t, err)
 	t.Cleanup(c.Close)
-	c.Opts = opts
 	must(t, c.Leafnodes(opts))
+	c.Opts = opts.Clone()
 	c.NS, err = server.NewServer(opts)
 	must(t, err)
 	c.NS.Start()
