@@ -16,9 +16,6 @@ import (
 	"ferry/internal/qmgr/claims"
 	"ferry/internal/qmgr/qmgrtest"
 	"ferry/internal/qmgr/registrations"
-	"ferry/internal/qmgr/roles"
-	"ferry/internal/security/authority/authoritytest"
-	"ferry/internal/security/identity"
 )
 
 func must(t *testing.T, err error) {
@@ -54,16 +51,14 @@ func started(t *testing.T, identities bool, all ...Channel) (c *Channels, end fu
 	cfg := Config{Name: "TWO", Dir: t.TempDir(), Channels: all, Ending: ending, Log: quiet}
 	opts := &server.Options{ServerName: "TWO", Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true}
 	if identities {
-		a := authoritytest.New(t)
-		signed, err := a.Claims()
-		must(t, err)
-		r, err := claims.Read(signed)
+		n := newNetwork(t)
+		r, err := claims.Read(n.signed)
 		must(t, err)
 		resolver := &server.MemAccResolver{}
-		must(t, errors.Join(resolver.Store(r.Account.Subject, signed.Account), resolver.Store(r.Data.Subject, signed.Data), resolver.Store(r.System.Subject, signed.System)))
+		must(t, errors.Join(resolver.Store(r.Account.Subject, n.signed.Account), resolver.Store(r.Data.Subject, n.signed.Data), resolver.Store(r.System.Subject, n.signed.System)))
 		opts.TrustedOperators, opts.SystemAccount, opts.AccountResolver = []*jwt.OperatorClaims{r.Operator}, r.Operator.SystemAccount, resolver
-		cfg.Account, cfg.Identity = r.Account.Subject, authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager)
-		cfg.Admission = func() *claims.Admission { return &claims.Admission{Account: r.Account, Data: r.Data} }
+		cfg.Account, cfg.Identity = r.Account.Subject, n.self
+		cfg.Admission = func() *claims.Admission { return n.parsed }
 		cfg.Registry = registrations.New(registrations.Config{Name: "TWO", Domain: "TWO", Dir: t.TempDir(), Identity: cfg.Identity, Admission: cfg.Admission, Log: quiet, OtherMembers: func() []string { return nil }})
 	}
 	c, err := OpenAll(cfg)
