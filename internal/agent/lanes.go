@@ -224,6 +224,9 @@ type dataConn struct{ *qmgr.Conn }
 // DataCarried is qmgr.DataAcknowledged of the connection.
 func (c dataConn) DataCarried() (bytes uint64, waiting bool) { return qmgr.DataAcknowledged(c.Conn) }
 
+// Shared reports whether the bytes that the queue manager sends may take the link of a lane.
+func (l *lanes) Shared() bool { return !qmgr.OnThisHost(l.conn) }
+
 // came returns the number of bytes that lanes have brought and that may be a source's: all bytes on the data
 // connection, and those on direct paths from it.
 func (l *lanes) came(from transfer.AgentName) int64 {

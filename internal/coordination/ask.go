@@ -58,10 +58,19 @@ const questionRoom = 4 << 10
 // waiting has the questions that wait for the turn of their asker.
 type waiting = turns.Queue[qmgr.Message]
 
-// queueQuestion queues a question. A list of all transfers takes milliseconds, and in one queue for all askers one of
-// them, without any right, had the others wait for seconds. A question without room is lost, and its asker asks again.
+// askerOf returns the name under which the questions of a principal count. The pipes of a user count as one asker,
+// because a user may have many.
+func askerOf(principal string) string {
+	if user := transfer.AgentName(principal).StreamUser(); user != "" {
+		return "pipes of " + user // no principal's token has a blank
+	}
+	return principal
+}
+
+// queueQuestion queues a question. A list of all transfers takes milliseconds. In one queue for all askers, one asker
+// made all others wait for seconds. A question without room is lost, and its asker asks again.
 func queueQuestion(w *waiting, log *quiet.Log, m qmgr.Message) {
-	if from := wire.LastToken(m.Subject); !w.Add(from, len(m.Subject)+len(m.Data)+questionRoom, m) {
+	if from := askerOf(wire.LastToken(m.Subject)); !w.Add(from, len(m.Subject)+len(m.Data)+questionRoom, m) {
 		log.Dropped(from, "too many questions wait")
 	}
 }
@@ -92,7 +101,7 @@ func (s *Service) asked(m qmgr.Message) {
 		ask.Principal = wire.LastToken(m.Subject)
 	}
 	if err == nil && ask.Kind == wire.AskKeep {
-		if err := s.definitions.later(ask.Principal, func() { s.answer(m, ask, nil) }); err != nil {
+		if err := s.definitions.later(askerOf(ask.Principal), func() { s.answer(m, ask, nil) }); err != nil {
 			s.answer(m, ask, err)
 		}
 		return
@@ -107,7 +116,7 @@ func (s *Service) asked(m qmgr.Message) {
 		return
 	}
 
-	asker, places := wire.LastToken(m.Subject), s.places[ask.Kind]
+	asker, places := askerOf(wire.LastToken(m.Subject)), s.places[ask.Kind]
 	if places == nil {
 		places = s.reading
 	}

@@ -105,7 +105,7 @@ func (d *definitions) open() (ledger.Store, error) {
 	if store, why := d.opened(); store != nil || d.clock.Now().Before(d.retry) {
 		return store, why
 	}
-	store, aside, err := ledger.OpenCache(d.ctx, d.file, ledger.CacheOptions{Lock: definitionsLock, Begin: beginDefinitions, Fence: d.fence, Room: definitionsRoom})
+	store, aside, err := ledger.OpenCache(d.ctx, d.file, ledger.CacheOptions{Lock: definitionsLock, Begin: beginDefinitions, Fence: d.fence, Room: definitionsRoom, Log: d.log})
 	if aside != nil {
 		d.log.Warn("the definitions of agents were set aside; each agent tells its own again when it is up", "path", d.file+ledger.CacheAside, "error", aside)
 	}

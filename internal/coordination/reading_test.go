@@ -89,6 +89,8 @@ func TestQuestionsTakePlacesOfTheirKinds(t *testing.T) {
 		check(t, s.reading.enter(fmt.Sprint("user", n)))
 	}
 	check(t, s.places[wire.AskKept].enter("bob"))
+	pipe := func(n byte) string { return string(transfer.StreamAgentOf("ferry://n/user/eve", transfer.ID{15: n})) }
+	check(t, s.places[wire.AskKept].enter(askerOf(pipe(1))))
 
 	for _, c := range []struct {
 		asker string
@@ -98,6 +100,7 @@ func TestQuestionsTakePlacesOfTheirKinds(t *testing.T) {
 		{"ann", wire.Ask{Kind: wire.AskAudit}, transfer.KindBusy},
 		{"ann", wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(wire.KeptAsked{Noun: "monitor"})}, transfer.KindNone},
 		{"bob", wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(wire.KeptAsked{Noun: "monitor"})}, transfer.KindBusy},
+		{pipe(2), wire.Ask{Kind: wire.AskKept, Body: wire.Marshal(wire.KeptAsked{Noun: "monitor"})}, transfer.KindBusy},
 		{"ALPHA", wire.Ask{Kind: wire.AskRan, Body: wire.Marshal(wire.RanAsked{Transfer: transfer.NewID(time.Now())})}, transfer.KindNone},
 	} {
 		c.ask.V = wire.Version

@@ -66,13 +66,15 @@ const (
 // draft-cardwell-iccrg-bbr-congestion-control). The sample of a message is the number of bytes acknowledged between its
 // departure and its acknowledgement, divided by a time. The time is the longer one of two intervals: that of their
 // departures, and that of their acknowledgements. If less than half of the allowed bytes were in flight, the sample can
-// only raise the rate.
+// only raise the rate. The same holds if readTime limited these bytes: a destination that acknowledges after a second,
+// as with a slow disk, would otherwise halve the rate again and again.
 //
 // Acknowledgements can be late because other data fills the way back. The wait of a message on the way there is
 // measured separately, as LEDBAT does (RFC 6817): by the increase of the difference of both clocks over its minimum.
 // The rest of a round trip, up to maxReturnDelay, is added to the time that bytes may be in flight. If the rest is the
 // larger part, the sample cannot lower the rate. A message that waited for longer than windowTime shows that the link
-// is full, even with few bytes in flight.
+// is full, even with few bytes in flight. If readTime limits them, that time is readTime longer: a message may wait behind
+// all others in flight, and then a second for a slow disk. If the wait is unknown, the round trip takes its place.
 //
 // All methods may be called from any goroutine.
 type Controller struct {
@@ -114,6 +116,7 @@ type sent struct {
 	first     time.Time //
 	full      bool      // at least half of the window was in flight
 	bound     bool      // full, or the message had the largest allowed size
+	halved    bool      // readTime limited the window
 	over      bool      // acknowledged, lost or given up: no longer in flight
 }
 
@@ -224,6 +227,7 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 	c.unasked += size
 	s := &sent{flight: f, seq: seq, size: size, at: now, delivered: c.delivered, then: c.at, first: c.first, full: 2*c.inFlight >= c.window()}
 	s.bound = s.full || size >= c.pace()
+	s.halved = c.halved()
 	f.sent = append(f.sent, s)
 	c.sent = append(c.sent, s)
 	ask = c.inFlight+c.pace() > c.window() || c.unasked >= c.pace()
@@ -320,10 +324,13 @@ func (c *Controller) measure(s *sent, late bool, there, now time.Time) {
 		c.least = trip
 	}
 
-	waited, behind := trip, false
+	waited, full, behind := trip, s.full, false
 	if !there.IsZero() {
 		waited = c.waited(s.at, there, trip)
 		behind = waited > windowTime
+	}
+	if s.halved {
+		full, behind = false, waited > windowTime+readTime
 	}
 
 	took := max(now.Sub(s.then), s.at.Sub(s.first), time.Microsecond)
@@ -331,7 +338,7 @@ func (c *Controller) measure(s *sent, late bool, there, now time.Time) {
 	switch {
 	case rate >= c.rate && !late:
 		c.rate = rate
-	case rate < c.rate && (s.full && 2*waited >= trip || behind):
+	case rate < c.rate && (full && 2*waited >= trip || behind):
 		c.provenWindow = min(c.provenWindow, c.bytesAt(2*rate))
 		if now.Sub(c.lowered) >= max(c.trip/2, windowTime/4) {
 			c.rate, c.lowered = (c.rate+3*rate)/4, now
@@ -359,12 +366,20 @@ func (c *Controller) bytesAt(rate float64) int64 {
 
 // window returns the limit of in-flight bytes. c.mu is held.
 func (c *Controller) window() int64 {
-	most := c.bytesAt(c.rate)
+	whole := c.wholeWindow()
 	if c.readers > 0 {
-		most = min(most, max(minWindow, int64(c.rate*max(readTime, 2*c.least).Seconds())))
+		return min(whole, max(minWindow, int64(c.rate*max(readTime, 2*c.least).Seconds())))
 	}
-	return min(max(minWindow, c.provenWindow), most)
+	return whole
 }
+
+// wholeWindow is the window without readers. c.mu is held.
+func (c *Controller) wholeWindow() int64 {
+	return min(max(minWindow, c.provenWindow), c.bytesAt(c.rate))
+}
+
+// halved reports whether readTime limits the window. c.mu is held.
+func (c *Controller) halved() bool { return c.window() < c.wholeWindow() }
 
 // pace returns the largest size of a message. c.mu is held.
 func (c *Controller) pace() int64 { return max(minPace, c.window()/windowMessages) }

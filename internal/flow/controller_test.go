@@ -19,6 +19,7 @@ type wireline struct {
 	known bool
 
 	back    time.Duration // wait of acknowledgements behind other data
+	disk    time.Duration // from the arrival of a message to its acknowledgement
 	burst   int64         // bytes that the wire buffers before its rate takes effect
 	heard   time.Time     // of the last acknowledgement
 	silence time.Duration // the longest time between two acknowledgements
@@ -111,7 +112,7 @@ func (w *wireline) push(f *flight) {
 		w.burst -= n - slow
 		w.free = w.free.Add(time.Duration(float64(slow) / w.rate * float64(time.Second)))
 		if !f.deaf {
-			w.acks = append(w.acks, ack{w.free.Add(w.trip + w.back), w.free.Add(w.trip / 2), f, f.seq, f.hangs})
+			w.acks = append(w.acks, ack{w.free.Add(w.trip + w.disk + w.back), w.free.Add(w.trip/2 + w.disk), f, f.seq, f.hangs})
 		}
 		if w.known {
 			w.most = max(w.most, w.line.inFlight)

@@ -119,6 +119,32 @@ func TestReadingOverTheLinkBoundsTheWindow(t *testing.T) {
 	}
 }
 
+// While a transfer reads its source over the link, a destination that acknowledges slowly does not lower the rate. A link
+// that becomes slower does.
+func TestReadingOverTheLinkKeepsTheRate(t *testing.T) {
+	for _, disk := range []time.Duration{600 * time.Millisecond, 950 * time.Millisecond} {
+		w := newWireline(t, 1e6, 10*time.Millisecond)
+		w.run(time.Hour, w.join(20e6))
+		w.disk = disk
+		f := w.join(30e6)
+		f.ReadsLink()
+		w.run(time.Hour, f)
+		if l := w.line; l.rate < 0.95e6 || l.window() < 450e3 {
+			t.Errorf("acknowledgements take %s: the rate is %.0f B/s, and %d bytes may be in flight", disk, l.rate, l.window())
+		}
+	}
+
+	w := newWireline(t, 1e6, 10*time.Millisecond)
+	w.run(time.Hour, w.join(20e6))
+	w.rate = 50e3
+	f := w.join(1e6)
+	f.ReadsLink()
+	w.run(time.Hour, f)
+	if l := w.line; l.window() > 80e3 {
+		t.Errorf("on a link that has fallen to 50 kB/s %d bytes may be in flight", l.window())
+	}
+}
+
 // A message counts as in flight until one of three events: it has arrived, others have passed it 2 s ago, or the line
 // is silent for as long as an acknowledgement may take.
 func TestControllerCountsInFlightBytes(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,8 @@ type CacheOptions struct {
 	Fence func() error
 	// Room is the number of bytes that such a copy leaves free on the disk. Without them there is no copy.
 	Room uint64
+	// Log gets the copies that cannot be removed; nil: they are not logged.
+	Log *slog.Logger
 }
 
 // OpenCache opens a database with the format and the checks of a ledger, for data that others can give again. It makes
@@ -129,15 +132,15 @@ func (s *boltStore) inspectOpen(ctx context.Context, f storedFile, patience time
 const cacheCopy = ".new"
 
 // copyCache replaces a database by its copy, while opt.Fence reports that this process has the directory. It removes
-// copies that ended processes have left. Where it fails, it leaves no part of its own: other files of the disk need the
-// space.
+// copies that ended processes have left, as far as it can. Where it fails, it leaves no part of its own: other files of
+// the disk need the space.
 func copyCache(ctx context.Context, file string, opt CacheOptions) error {
 	err := opt.Fence()
-	if err == nil {
-		err = removeCopies(file)
-	}
 	copied := ""
 	if err == nil {
+		if err := removeCopies(file); err != nil && opt.Log != nil {
+			opt.Log.Warn("old copies of a database are not removed yet", slog.String("path", file), slog.Any("error", err))
+		}
 		copied, err = copyOf(ctx, file, opt.Room)
 	}
 	if err == nil && copied != "" {
@@ -155,14 +158,15 @@ func copyCache(ctx context.Context, file string, opt CacheOptions) error {
 	return nil
 }
 
-// removeCopies removes the copies of a database.
+// removeCopies removes the copies of a database. One that cannot be removed keeps no other from that, nor from being
+// made: each has a name of its own. On Windows a process that still has its copy open prevents its removal.
 func removeCopies(file string) error {
 	dir, name := filepath.Split(file)
 	all, err := os.ReadDir(filepath.Clean(dir))
 	for _, e := range all {
-		if err == nil && strings.HasPrefix(e.Name(), name+cacheCopy) {
-			if err = os.Remove(filepath.Join(dir, e.Name())); errors.Is(err, fs.ErrNotExist) {
-				err = nil
+		if strings.HasPrefix(e.Name(), name+cacheCopy) {
+			if failed := os.Remove(filepath.Join(dir, e.Name())); !errors.Is(failed, fs.ErrNotExist) {
+				err = errors.Join(err, failed)
 			}
 		}
 	}

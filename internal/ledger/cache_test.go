@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,6 +143,35 @@ func TestCacheThatCannotBeRead(t *testing.T) {
 				t.Errorf("the directory has %v", list)
 			}
 		})
+	}
+}
+
+// An old copy that cannot be removed is logged. It prevents neither the removal of others nor a new copy.
+func TestCacheBesideACopyThatStays(t *testing.T) {
+	file, log := filepath.Join(t.TempDir(), "cache.db"), &bytes.Buffer{}
+	begin := func(StoreTx) error { return nil }
+	s, _, err := OpenCache(t.Context(), file, CacheOptions{Begin: begin})
+	mustDo(t, err)
+	mustDo(t, s.Close())
+	before, err := os.Stat(file)
+	mustDo(t, err)
+	mustDo(t, os.MkdirAll(filepath.Join(file+".new1", "x"), 0o700)) // os.Remove does not remove it
+	mustDo(t, os.WriteFile(file+".new2", nil, 0o600))
+	s, aside, err := OpenCache(t.Context(), file, CacheOptions{Begin: begin, Fence: func() error { return nil }, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil || aside != nil {
+		t.Fatalf("it does not open: %v, %v", err, aside)
+	}
+	mustDo(t, s.Close())
+	after, err := os.Stat(file)
+	mustDo(t, err)
+	if os.SameFile(before, after) {
+		t.Error("it is no copy")
+	}
+	if _, err := os.Stat(file + ".new2"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another old copy stays: %v", err)
+	}
+	if !strings.Contains(log.String(), ".new1") {
+		t.Errorf("the log has %q", log)
 	}
 }
 

@@ -391,6 +391,19 @@ func DataAcknowledged(c *Conn) (acked uint64, waiting bool) {
 	return tcp.Carried(c.data.Socket.Load().Conn)
 }
 
+// OnThisHost reports whether the queue manager of a connection is on this host.
+func OnThisHost(c *Conn) bool {
+	s := c.data.Socket.Load()
+	return onThisHost(s.LocalAddr(), s.RemoteAddr())
+}
+
+// onThisHost reports whether a connection between two addresses stays on this host. One within the process is not by TCP.
+func onThisHost(local, remote net.Addr) bool {
+	here, tcp := local.(*net.TCPAddr)
+	there, far := remote.(*net.TCPAddr)
+	return !tcp || !far || there.IP.IsLoopback() || there.IP.Equal(here.IP)
+}
+
 // DataReceived returns how many bytes have come on the data connection.
 func DataReceived(c *Conn) int64 { return c.data.Socket.Load().In.Load() }
 

@@ -39,6 +39,9 @@ type Lanes interface {
 	// the reason. want is the request's choice. said is the content of the destination's ACCEPT, with the way to the
 	// direct lane of the last RESYNC. took is the time that the destination's last answer to OPEN took.
 	Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept, took time.Duration) (l Lane, name, reason string, err error)
+	// Shared reports whether the bytes that the queue manager sends may take the link of a lane. They do not if the
+	// queue manager is on this host.
+	Shared() bool
 }
 
 // Config is the configuration of an agent's outgoing transfers.

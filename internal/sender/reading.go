@@ -47,7 +47,7 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 		return p.fail(n, it, transfer.AsError(err))
 	}
 
-	if _, ok := r.src.(place.Carried); ok {
+	if p.readsLink(r) {
 		p.out.flight.ReadsLink()
 	}
 	p.live.setCurrent(it.Source)
@@ -65,6 +65,12 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 		p.state.files[n] = r // the epoch is over; the next one may resume here
 	}
 	return err
+}
+
+// readsLink reports whether a source may be read over the link that the messages take, in the other direction.
+func (p *pump) readsLink(r *reading) bool {
+	_, carried := r.src.(place.Carried)
+	return carried && p.cfg.Lanes.Shared()
 }
 
 // keepOpenFrom is the size in bytes from which a file stays open until its digest is sent, so that a new epoch need not

@@ -44,11 +44,12 @@ func (c CallPoint) Exit() CallPoint {
 	return map[CallPoint]CallPoint{PreSource: SourceStartExit, PostSource: SourceEndExit, PreDest: DestStartExit, PostDest: DestEndExit}[c]
 }
 
-// ParseExits reads POINT=PROGRAM: source-start=filter.sh.
+// ParseExits reads POINT=PROGRAM: source-start=filter.sh. limit is the time limit of one run.
 func ParseExits(settings []string, limit time.Duration) (Exits, error) {
 	e := Exits{Programs: map[CallPoint]string{}, Time: limit}
-	if limit < 0 || limit > MaxProgramTime {
-		return e, Errorf(KindUsage, "an exit has a time of %s; it is %s at most", limit, MaxProgramTime)
+	if limit <= 0 || limit > MaxProgramTime {
+		return e, Errorf(KindUsage, "the time limit of an exit is %s; it must be more than 0, and %s at most", limit, MaxProgramTime).
+			WithHint("`--exit-time 30s` is half a minute; without the flag the limit is " + DefaultExitTime.String())
 	}
 	for _, s := range settings {
 		point, program, ok := strings.Cut(s, "=")

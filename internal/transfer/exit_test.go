@@ -11,12 +11,14 @@ func TestParseExits(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	for _, bad := range [][]string{{"source-start"}, {"start=a.sh"}, {"=a.sh"}, {"source-start="}, {"source-start=../a.sh"}, {"call=a.sh"}, {"monitor=a", "monitor=b"}} {
-		if _, err := ParseExits(bad, 0); KindOf(err) != KindUsage {
+		if _, err := ParseExits(bad, time.Second); KindOf(err) != KindUsage {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if _, err := ParseExits(nil, -1); KindOf(err) != KindUsage {
-		t.Errorf("a negative time: %v", err)
+	for _, limit := range []time.Duration{-1, 0, MaxProgramTime + 1} {
+		if _, err := ParseExits(nil, limit); KindOf(err) != KindUsage {
+			t.Errorf("a time limit of %s: %v", limit, err)
+		}
 	}
 	for _, at := range CallPoints() {
 		if at.Exit() == "" || at.Exit().Noun() == at.Noun() {

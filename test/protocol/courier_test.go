@@ -55,6 +55,9 @@ func (l lane) Meet(from transfer.AgentName, _ *wire.Open, id transfer.ID) (name,
 	return transfer.LaneDirect, "", mine, nil
 }
 
+// Shared reports that the queue manager is on another host.
+func (l lane) Shared() bool { return true }
+
 func (l lane) Offer(transfer.AgentName, transfer.ID) *wire.Direct {
 	at := l.r.node.w.metAt()
 	if at == "" {

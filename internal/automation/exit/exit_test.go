@@ -67,7 +67,7 @@ func newBench(t *testing.T, answers map[string]string, exits ...string) *bench {
 	b := &bench{ledger: l, answers: answers}
 	note := func(_ *ledger.Tx, r audit.Record) error { b.notes = append(b.notes, r); return nil }
 	log := slog.New(slog.DiscardHandler)
-	set, err := transfer.ParseExits(exits, 0)
+	set, err := transfer.ParseExits(exits, transfer.DefaultExitTime)
 	must(t, err)
 	b.Executor, err = New(Config{Agent: "ALPHA", Ledger: l, Exits: set, Note: note, AtOnce: 1, Clock: clock.System, Log: log,
 		Programs: call.New(call.Config{Agent: "ALPHA", Ledger: l, Runner: b, Note: note, AtOnce: 1, Clock: clock.System, Log: log})})
@@ -225,7 +225,7 @@ func TestOldExits(t *testing.T) {
 
 // An agent does not start with an exit that it cannot run.
 func TestExitsThatAreMissing(t *testing.T) {
-	set, err := transfer.ParseExits([]string{"monitor=none"}, 0)
+	set, err := transfer.ParseExits([]string{"monitor=none"}, transfer.DefaultExitTime)
 	must(t, err)
 	for _, runner := range []call.Runner{nil, &bench{}, &bench{answers: map[string]string{"none": ""}, plain: true}} {
 		_, err := New(Config{Agent: "ALPHA", Exits: set, Programs: call.New(call.Config{Runner: runner})})

@@ -14,10 +14,11 @@ import (
 )
 
 // Printable keeps a message on one line and in its order, because names may contain any character. Characters that end
-// a line, or have the text behind them shown in another order, would show another name.
+// a line, or change the order of the text beside them, would show another name.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 || 0x2028 <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
+		switch {
+		case r < ' ', 0x7f <= r && r < 0xa0, r == 0x2028, r == 0x2029, unicode.Is(unicode.Bidi_Control, r):
 			return '?'
 		}
 		return r

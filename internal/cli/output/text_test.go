@@ -24,7 +24,8 @@ func TestEnds(t *testing.T) {
 
 // A name on a screen stays on its line, and its characters stay in their order.
 func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{"a\nb\r\x1b[31m\u009b\x7f": "a?b??[31m??", "invoice\u202efdp.exe": "invoice?fdp.exe", "\u2066a\u2069\u2028b": "?a??b", "\u05e9\u05dc\u05d5\u05dd é 漢": "שלום é 漢"} {
+	for in, want := range map[string]string{"a\nb\r\x1b[31m\u009b\x7f": "a?b??[31m??", "invoice\u202efdp.exe": "invoice?fdp.exe", "\u2066a\u2069\u2028b": "?a??b",
+		"a\u200e1\u200f2\u061c3\u2029\u202a\u202b\u202c\u202d\u2067\u2068": "a?1?2?3???????", "\u06451\u200d\u20102": "\u06451\u200d\u20102", "\u05e9\u05dc\u05d5\u05dd é 漢": "שלום é 漢"} {
 		if got := Printable(in); got != want {
 			t.Errorf("%q is shown as %q, want %q", in, got, want)
 		}

@@ -133,6 +133,9 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 			return c, transfer.Errorf(transfer.KindUsage, "--%s %d is out of range; it goes from 1 to 100000", what, v)
 		}
 	}
+	if f.outboxLimit < 1 {
+		return c, transfer.Errorf(transfer.KindUsage, "--outbox-limit %d is out of range; it is 1 or more", f.outboxLimit)
+	}
 	if err := disk.CheckRoots(roots); err != nil {
 		return c, err
 	}

@@ -45,6 +45,8 @@ type localAuthority struct {
 	enrol string                      // HOST:PORT where joiners ask
 	tasks sync.WaitGroup
 
+	open func(network, address string) (net.Listener, error) // for joiners: net.Listen
+
 	changing sync.Mutex // one change at a time
 
 	mu   sync.Mutex
@@ -82,7 +84,7 @@ func openLocalAuthority(ctx context.Context, dir string, log *slog.Logger) (*loc
 	if authority.Founded(a) {
 		log.Warn("founded a new network, because the directory had none; keep a backup of it", "network", a.Network(), "dir", filepath.Join(dir, authorityDir))
 	}
-	h := &localAuthority{Authority: a, log: log, dir: dir, wake: make(chan chan<- error), again: make(chan struct{}, 1)}
+	h := &localAuthority{Authority: a, log: log, dir: dir, open: net.Listen, wake: make(chan chan<- error), again: make(chan struct{}, 1)}
 	h.ctx, h.end = context.WithCancel(ctx)
 	if h.self, err = h.issue(filepath.Join(dir, identitiesDir, "authority"), identity.Authority, "", roles.Authority); err == nil {
 		err = h.user()
@@ -522,7 +524,8 @@ func (a *localAuthority) token(secret string) (string, error) {
 	return t.String(), nil
 }
 
-// serveJoiners listens while a token is open.
+// serveJoiners listens while a token is open. Where the listener ends by an error, serveJoiners listens again at the next
+// look, or before the next token is given out.
 func (a *localAuthority) serveJoiners() {
 	var end context.CancelFunc
 	var closed chan struct{}
@@ -532,6 +535,12 @@ func (a *localAuthority) serveJoiners() {
 	t := time.NewTicker(joinersLook)
 	defer t.Stop()
 	for {
+		select {
+		case <-closed: // by an error
+			end()
+			end, closed = nil, nil
+		default:
+		}
 		var err error
 		if len(a.Tokens()) > 0 {
 			last = time.Now()
@@ -539,7 +548,7 @@ func (a *localAuthority) serveJoiners() {
 		switch open := time.Since(last) < joinersStay; {
 		case open && end == nil:
 			var l net.Listener
-			if l, err = net.Listen("tcp", a.enrol); err != nil {
+			if l, err = a.open("tcp", a.enrol); err != nil {
 				if asked == nil && !failed {
 					a.log.Error("listen for joiners failed", "address", a.enrol, "error", err)
 				}
@@ -560,7 +569,7 @@ func (a *localAuthority) serveJoiners() {
 		case !open && end != nil:
 			end()
 			<-closed
-			end = nil
+			end, closed = nil, nil
 		}
 		if asked != nil {
 			asked <- err

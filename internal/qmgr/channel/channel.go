@@ -136,7 +136,7 @@ type Channels struct {
 
 	Up chan struct{} // has one when a channel comes up
 
-	reloading sync.Mutex
+	reloading sync.Mutex // is held over each change of the channels until the library has applied it
 
 	mu    sync.Mutex
 	all   []Channel         // by name
@@ -147,7 +147,7 @@ type Channels struct {
 	connected map[Connection]bool // at the last look
 	changed   chan struct{}       // is closed when connected is replaced
 
-	resting map[string]bool // channels that are closing their connections, to connect again
+	resting map[string]bool // channels that close their connections, to connect again. Changes hold reloading, too
 }
 
 // Ups returns how often a channel has come up, or nearly.
@@ -423,6 +423,8 @@ func (c *Channels) Remove(name string) error { return c.change(name, nil) }
 
 // change changes a channel's definition, stores it, and has the server apply it. A nil change removes the channel.
 func (c *Channels) change(name string, change func(*Channel)) error {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
 	c.mu.Lock()
 	before := slices.Clone(c.all)
 	at := c.index(name)
@@ -460,10 +462,8 @@ func (c *Channels) none(name string) error {
 	return transfer.Errorf(transfer.KindNotFound, "queue manager %s has no channel %s", c.cfg.Name, name)
 }
 
-// reload has the library apply the present channels.
+// reload has the library apply the present channels. c.reloading is held.
 func (c *Channels) reload() error {
-	c.reloading.Lock()
-	defer c.reloading.Unlock()
 	opts := c.Opts.Clone()
 	var err error
 	if opts.LeafNode.Remotes, err = c.remotes(); err != nil {

@@ -3,6 +3,8 @@ package channel
 import (
 	"log/slog"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -30,8 +32,13 @@ type silence struct {
 	sound   time.Time // since when there was no silence
 }
 
-// Watch checks the channels until the server ends.
+// Watch checks the channels until the server ends. It connects silent ones anew beside its looks: the library may take a
+// second for a channel, and the next look would be late for the others.
 func (c *Channels) Watch() {
+	silent := make(chan string, maxChannels)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { c.connectAnew(silent) })
 	known := map[string]*silence{}
 	t := time.NewTicker(channelLook)
 	defer t.Stop()
@@ -41,11 +48,6 @@ func (c *Channels) Watch() {
 		case <-c.cfg.Ending:
 			return
 		}
-		for _, name := range c.rested() {
-			if err := c.rest(name, false); err != nil {
-				c.cfg.Log.Debug("a channel is not connected anew yet", slog.String("channel", name), slog.Any("error", err))
-			}
-		}
 		z, err := c.NS.Leafz(nil)
 		if err != nil {
 			continue
@@ -53,8 +55,41 @@ func (c *Channels) Watch() {
 		c.seen(z.Leafs)
 		for _, name := range c.silent(z.Leafs, known, time.Now()) {
 			c.cfg.Log.Info("a channel has been silent; it is connected anew", slog.String("channel", name), slog.Duration("for", known[name].patient))
-			if err := c.renew(name); err != nil {
-				c.cfg.Log.Info("a channel is not connected anew yet; it is tried again", slog.String("channel", name), slog.Any("error", err))
+			select {
+			case silent <- name:
+			default: // it will be silent for longer
+			}
+		}
+	}
+}
+
+// connectAnew connects channels anew until the server ends: those that have been silent, and those that rest.
+func (c *Channels) connectAnew(silent <-chan string) {
+	renew := func(name string) {
+		if err := c.renew(name); err != nil {
+			c.cfg.Log.Info("a channel is not connected anew yet; it is tried again", slog.String("channel", name), slog.Any("error", err))
+		}
+	}
+	t := time.NewTicker(channelLook)
+	defer t.Stop()
+	for {
+		select {
+		case name := <-silent:
+			renew(name)
+		case <-t.C:
+		case <-c.cfg.Ending:
+			return
+		}
+		for _, name := range c.rested() {
+			select {
+			case name := <-silent: // which waits for one channel that rests, not for all
+				renew(name)
+			case <-c.cfg.Ending:
+				return
+			default:
+			}
+			if err := c.rest(name, false); err != nil {
+				c.cfg.Log.Debug("a channel is not connected anew yet", slog.String("channel", name), slog.Any("error", err))
 			}
 		}
 	}
@@ -143,7 +178,7 @@ func (s *silence) heard(id uint64, in int64, now time.Time) (tooLong bool) {
 }
 
 // renew ends the connections of a channel and makes new ones. After an error of the second step the channel rests, and
-// Watch makes its connections at a later look: the library refuses that while it still ends one that it was making.
+// connectAnew makes its connections later: the library refuses that while it still ends one that it was making.
 func (c *Channels) renew(name string) error {
 	err := c.rest(name, true)
 	if err == nil {
@@ -152,30 +187,37 @@ func (c *Channels) renew(name string) error {
 	return err
 }
 
-// rest has the library end the connections of a channel, or make new ones. After an error the channel is as it was.
+// rest has the library end the connections of a channel, or make new ones. After an error the channel is as it was. Other
+// changes wait meanwhile: the library may refuse to connect the channel, and would refuse them with it.
 func (c *Channels) rest(name string, resting bool) error {
-	c.mu.Lock()
-	c.resting[name] = resting
-	c.mu.Unlock()
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	was := c.setResting(name, resting)
 	err := c.reload()
 	if err != nil {
-		c.mu.Lock()
-		c.resting[name] = !resting
-		c.mu.Unlock()
+		c.setResting(name, was)
 	}
 	return err
 }
 
-// rested returns the channels without connections that have to be made.
-func (c *Channels) rested() (all []string) {
+// setResting returns whether a channel rested before. c.reloading is held.
+func (c *Channels) setResting(name string, resting bool) (was bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, rests := range c.resting {
-		if rests {
-			all = append(all, name)
-		}
+	was = c.resting[name]
+	if resting {
+		c.resting[name] = true
+	} else {
+		delete(c.resting, name)
 	}
-	return all
+	return was
+}
+
+// rested returns the channels without connections that have to be made.
+func (c *Channels) rested() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.resting))
 }
 
 const (

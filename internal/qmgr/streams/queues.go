@@ -453,7 +453,7 @@ func (res *QueueResult) read(ctx context.Context, s jetstream.Stream, u *Unfinis
 	left := min(max(t.Room, queueRoom), QueueBytes)
 	var first *jetstream.RawStreamMsg
 	if t.Offset > 0 {
-		first = u.take(keptOf(s, &t.Span, t.Span.First))
+		first = u.get(keptOf(s, &t.Span, t.Span.First))
 	}
 	return res.look(ctx, s, &t.Span, first, left, func(m *jetstream.RawStreamMsg) int {
 		from := 0
@@ -466,6 +466,8 @@ func (res *QueueResult) read(ctx context.Context, s jetstream.Stream, u *Unfinis
 		if from+n < len(m.Data) {
 			res.Next, res.Offset = m.Sequence, from+n
 			u.put(keptOf(s, &t.Span, m.Sequence), m)
+		} else if from > 0 {
+			u.drop(keptOf(s, &t.Span, m.Sequence))
 		}
 		left -= QueueFrame + n
 		return left

@@ -10,6 +10,23 @@ import (
 	"ferry/internal/transfer"
 )
 
+// Only the token of an agent's name itself is that of an enrolled agent. A subject with other letters reaches no agent, so
+// the gate refuses its messages.
+func TestEnrolledAgentsHaveOneToken(t *testing.T) {
+	s := newStage(t)
+	for _, name := range []string{"ALPHA", "A.B", "GONE"} {
+		s.enrolled(s.name(identity.Agent, name), roles.Agent)
+	}
+	s.enrolled(s.name(identity.User, "eve"), roles.User)
+	must(t, s.Revoke(s.name(identity.Agent, "GONE"), ""))
+	for token, want := range map[string]bool{"ALPHA": true, "A%2EB": true, "alpha": false, "Alpha": false, "%41LPHA": false, "A.B": false, "a%2eb": false, "A%2eB": false,
+		"GONE": false, "BETA": false, "eve": false, "EVE": false, "": false, "%": false} {
+		if got := Enrolled(s.Authority, token); got != want {
+			t.Errorf("%q is the token of an enrolled agent: %t", token, got)
+		}
+	}
+}
+
 // A signed question is obeyed once, over restarts, for as long as its signature is valid. Its author must have the
 // present keys of its name.
 func TestASignedQuestionIsObeyedOnce(t *testing.T) {
